@@ -1,4 +1,4 @@
-//! The loop: ask the model, run what it calls, give it the results.
+//! The agent loop: ask the model, run its tool calls, send the results back.
 
 use std::{collections::HashSet, sync::Arc, time::Instant};
 
@@ -28,88 +28,87 @@ use crate::{
     unusable::LastAnswer,
 };
 
-/// An agent: a model, tools, and a conversation between them.
+/// An agent: a model, tools, and their conversation.
 pub struct Agent {
     pub(crate) provider: Arc<dyn Provider>,
-    /// The tools and what their calls pass through.
+    /// The tools, and the state their calls run in.
     pub tools: CallSession,
-    /// The conversation so far.
     pub conversation: Conversation,
-    /// How it asks.
+    /// Request settings and limits.
     pub settings: AgentSettings,
-    /// What it is told first.
+    /// The system prompt.
     pub prompt: SystemPrompt,
-    /// What is said meanwhile.
+    /// Input that arrives while the agent runs.
     pub inbox: AgentInbox,
-    /// What is to change meanwhile.
+    /// Setting changes that arrive while the agent runs.
     pub orders: AgentCommands,
-    /// What others spend meanwhile.
+    /// Spending by others on behalf of this agent, such as sub-agents.
     pub ledger: Budget,
-    /// Who pays, where another agent started this one.
+    /// The budget this agent is charged to, if another agent started it.
     pub(crate) patron: Option<Budget>,
-    /// Money set aside for the request that is on its way.
+    /// Money reserved for the request that is in flight.
     pub(crate) reserved: Option<Reservation>,
-    /// Whether calls are answered without being run: only words are wanted.
+    /// While set, tool calls are refused without being run, because the agent was asked for a final text
+    /// answer (`final_words`).
     pub(crate) calls_are_over: bool,
     pub(crate) events: AgentListener,
     pub(crate) spending: RunUsage,
     pub(crate) repeats: RepetitionGuard,
-    /// Calls that were left for later.
+    /// Deferred calls of the last answer, which have no result yet.
     pub(crate) left: HashSet<CallId>,
-    /// Whether the last answer of an earlier process is there as a whole.
+    /// Whether the log contains the complete last answer of an earlier process.
     pub(crate) answer_is_whole: bool,
     pub(crate) structured: Option<StructuredOutput>,
-    /// A tool that is declared and not there: requests begin like another
-    /// agent's, which has it.
+    /// A tool that is declared but cannot be called, so that requests begin with the same bytes as
+    /// another agent's.
     pub(crate) declared_only: Option<haft_model::ToolDef>,
-    /// What the last request was made of.
+    /// Snapshot of the last request, for forks.
     pub fork_point: ForkPoint,
-    /// What requests begin with, once there was one.
+    /// System prompt and tools that requests begin with; `None` before the first request.
     pub(crate) declared: Option<DeclaredPrefix>,
-    /// What they began with in an earlier process.
+    /// System prompt and tools that an earlier process sent.
     pub(crate) stored: StoredPrefix,
     pub(crate) watch: CacheTracker,
-    /// Caches that were lost since the last prompt.
+    /// Prompt cache misses since the last prompt.
     pub(crate) busts: Vec<CacheMiss>,
     pub(crate) kept: PreservedState,
     noted: PreservedState,
-    /// More room for answers, after one was cut.
+    /// Raised output limit in tokens, after an answer was truncated.
     pub(crate) raised: Option<u32>,
-    /// Whether the provider paused its last answer and goes on with it.
+    /// Whether the provider paused its last answer and will continue it.
     pub(crate) paused: bool,
     warned: bool,
-    /// What requests showed about the window, where the list does not know it.
+    /// The context window as learnt from requests, where the catalog does not know it.
     pub(crate) seen_window: ObservedWindow,
     pub(crate) tape: Option<Arc<RunRecorder>>,
     pub(crate) cassette: Option<(Arc<RecordedRun>, ReplayCalls)>,
 }
 
-/// Hears what an agent does, in order, on the task of the agent. It must not
-/// block.
+/// Receives an agent's events in order, on the agent's task. It must not block.
 pub type AgentListener = Arc<dyn Fn(AgentEvent) + Send + Sync>;
 
-/// What becomes of the calls of a run that was recorded.
+/// How tool calls are answered in a replay.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ReplayCalls {
-    /// They are answered as they were. One that was not recorded ends the run:
-    /// it is not the recorded one any more.
+    /// From the recording. A call that was not recorded ends the run with an error, because it has
+    /// diverged.
     Recorded,
-    /// They are answered as they were; one that was not recorded is run.
+    /// From the recording; a call that was not recorded is run.
     RecordedThenReal,
-    /// They are run. Results that say the same, but for ids and times, are
-    /// taken for the recorded ones.
+    /// All calls are run. A result that differs from the recorded one only in ids and times is treated
+    /// as equal.
     Real,
 }
 
-/// How often hooks may keep an agent from stopping in a row.
+/// Maximum number of times in a row that Stop hooks can make the agent continue.
 const MAX_STOP_BLOCKS: u32 = 8;
 
-/// How many cut answers in a row end a prompt.
+/// Number of truncated answers in a row after which a prompt ends.
 const MAX_CUTS: u32 = 3;
 
 impl Agent {
-    /// An agent at the beginning of a conversation, or where it was left. What
-    /// it does is told to the receiver.
+    /// Creates an agent with a new or restored conversation. Its events are sent to the returned
+    /// receiver.
     pub fn new(
         provider: Arc<dyn Provider>,
         tools: CallSession,
@@ -122,7 +121,7 @@ impl Agent {
         (Self::told_to(listener, provider, tools, conversation, settings, prompt), receiver)
     }
 
-    /// The same, for a listener that hears each event where it happens.
+    /// Like [`Agent::new`], with a listener that is called for each event.
     pub fn told_to(
         events: AgentListener,
         provider: Arc<dyn Provider>,
@@ -166,40 +165,41 @@ impl Agent {
         }
     }
 
-    /// The prompt must end in output that follows this schema.
+    /// Requires that every prompt ends with output that matches this JSON Schema. Fails for an invalid
+    /// schema.
     pub fn require_output(&mut self, schema: Value) -> Result<(), String> {
         self.structured = Some(StructuredOutput::new(schema)?);
         Ok(())
     }
 
-    /// What the output must follow, if anything.
+    /// The required JSON Schema of the output, if any.
     pub fn output_schema(&self) -> Option<&Value> {
         self.structured.as_ref().map(StructuredOutput::schema)
     }
 
-    /// Writes down everything from now on.
+    /// Records everything from now on.
     pub fn record(&mut self, tape: Arc<RunRecorder>) {
         self.provider = tape.provider(Arc::clone(&self.provider));
         self.tape = Some(tape);
     }
 
-    /// Goes through a recorded run again.
+    /// Answers tool calls from a recording.
     pub fn replay_calls(&mut self, cassette: Arc<RecordedRun>, calls: ReplayCalls) {
         self.cassette = Some((cassette, calls));
     }
 
-    /// What has been used so far.
+    /// Usage and cost so far.
     pub fn spending(&self) -> &RunUsage {
         &self.spending
     }
 
-    /// Goes on from what an earlier run had used.
+    /// Adds the usage of an earlier process of this session.
     pub fn restore_spending(&mut self, usage: Usage, usd: f64) {
         (self.spending.usage, self.spending.usd) = (usage, usd);
     }
 
-    /// Goes on from the requests of an earlier process: they begin as its did,
-    /// and the first is compared with its last.
+    /// Continues the requests of an earlier process: they begin with the same bytes, and the first one
+    /// is compared with its last for cache misses.
     pub fn restore_requests(&mut self, restored: &mut Restored) {
         self.stored = std::mem::take(&mut restored.prefix);
         self.left = restored.calls.take_left();
@@ -208,13 +208,13 @@ impl Agent {
         self.watch.restore(restored.requests, last);
     }
 
-    /// Goes on with what an earlier run kept.
+    /// Restores the state that an earlier process preserved.
     pub fn restore_kept(&mut self, kept: PreservedState) {
         self.noted = kept.clone();
         self.kept = kept;
     }
 
-    /// Writes down what outlives compactions, if it changed.
+    /// Logs the preserved state if it has changed.
     pub(crate) fn note_kept(&mut self) {
         if self.noted != self.kept {
             self.noted = self.kept.clone();
@@ -222,8 +222,8 @@ impl Agent {
         }
     }
 
-    /// Works on a prompt until the model is done, a bound is reached, or
-    /// somebody interrupts.
+    /// Processes a prompt until the model is done, a limit is reached, or `cancel` is triggered. Returns
+    /// exactly one outcome.
     pub async fn run(&mut self, input: UserInput, cancel: &CancellationToken) -> TurnEnd {
         let mut run = TurnProgress::new(self.spending.usage);
         run.is_asked = input.origin.is_none();
@@ -250,9 +250,9 @@ impl Agent {
         self.ended(reason, run)
     }
 
-    /// The last lines of a prompt.
+    /// Logs and reports the end of a prompt.
     pub(crate) fn ended(&mut self, reason: EndReason, mut run: TurnProgress) -> TurnEnd {
-        // A server may repeat the key it was given.
+        // A server's error message can contain the API key.
         let reason = match reason {
             EndReason::Failed(error) => EndReason::Failed(self.conversation.masker.masked(error)),
             other => other,
@@ -267,7 +267,7 @@ impl Agent {
         tracing::info!(session = %self.conversation.session_id(), ?reason, turns = self.spending.turns, "the prompt has ended");
         run.usage_of_others += self.ledger.settle(&mut self.spending, &self.settings.limits);
         let reason = match (reason, self.settings.limits.exceeded(&self.spending)) {
-            // The answer is there, and cost more than it was allowed to.
+            // The answer is complete, but its cost exceeded the limit.
             (EndReason::Completed, Some(bound)) => EndReason::Exhausted(bound),
             (reason, _) => reason,
         };
@@ -293,10 +293,10 @@ impl Agent {
         }
     }
 
-    /// Hears something without answering it.
+    /// Adds input to the conversation without asking the model.
     pub fn overhear(&mut self, input: UserInput) {
         let words = input.to_text();
-        // What was reported to it, by its own agents or of commands, is nobody's order.
+        // Reports of sub-agents and commands do not come from the user.
         let is_of_peer = input.origin.as_ref().is_some_and(|it| it["kind"] == "peer");
         let is_order = input.origin.is_none() || is_of_peer && self.tools.agent_id.child().is_some();
         if is_order && !words.trim().is_empty() {
@@ -318,10 +318,10 @@ impl Agent {
         }
     }
 
-    /// Takes in what the person says, unless a hook objects.
+    /// Adds the user's prompt to the conversation, unless a hook rejects it.
     async fn hear(&mut self, input: UserInput) -> Result<(), String> {
         if self.tools.agent_id.child().is_some() {
-            // Another agent speaks, not the person.
+            // The input comes from another agent, not from the user.
             self.overhear(input);
             return Ok(());
         }
@@ -380,7 +380,7 @@ impl Agent {
         }
     }
 
-    /// Decides whether to go on after an answer.
+    /// Decides whether to continue after an answer.
     async fn after(
         &mut self,
         answered: EndedAnswer,
@@ -431,7 +431,8 @@ impl Agent {
         }
     }
 
-    /// The model is done; hooks and the required output may disagree.
+    /// The model is done. Returns `None` if a hook or missing structured output requires another
+    /// request.
     pub(crate) async fn stop(&mut self, run: &mut TurnProgress) -> Option<EndReason> {
         if let Some(structured) = &mut self.structured {
             match structured.nudge() {
@@ -460,7 +461,8 @@ impl Agent {
         }
     }
 
-    /// A request that failed for good: another way, or the end.
+    /// Handles a request that finally failed: compacts or switches to the fallback model, or ends the
+    /// prompt.
     async fn recover(
         &mut self,
         error: ModelError,
@@ -495,14 +497,14 @@ impl Agent {
         }
     }
 
-    /// An answer was cut: the next one gets twice the room, if the model can.
+    /// Doubles the output limit after a truncated answer, up to the model's maximum.
     fn raise(&mut self) {
         let now = self.raised.or(self.settings.max_tokens).unwrap_or(DEFAULT_MAX_TOKENS);
         self.raised = Some(now.saturating_mul(2));
         self.seen_window.raise_answer();
     }
 
-    /// Says once that a bound is near.
+    /// Warns once when a limit is nearly reached.
     fn warn(&mut self, since: Instant) {
         if !self.warned
             && let Some(bound) = self.settings.limits.near(&self.spending, since)
@@ -512,7 +514,7 @@ impl Agent {
         }
     }
 
-    /// What was said while calls ran goes into the next request.
+    /// Adds input that arrived while calls ran to the next request.
     fn hear_meanwhile(&mut self) {
         for input in self.inbox.take() {
             self.repeats.reset();
@@ -520,7 +522,7 @@ impl Agent {
         }
     }
 
-    /// Runs the hooks of an event outside of calls.
+    /// Runs the hooks of an event that does not belong to a tool call.
     pub(crate) async fn hooks(&mut self, event: HookEvent, input: impl Into<EventInput>) -> HooksOutcome {
         let gate = &self.tools.pipeline.gate;
         let hooks = gate.hooks().get();
@@ -536,7 +538,7 @@ impl Agent {
         outcome
     }
 
-    /// Nobody has to listen.
+    /// Emits an event.
     pub(crate) fn tell(&self, event: AgentEvent) {
         (self.events)(event);
     }

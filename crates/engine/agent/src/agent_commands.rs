@@ -1,4 +1,4 @@
-//! What whoever runs an agent may ask of it beside prompts.
+//! Commands to an agent other than prompts.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,26 +14,25 @@ use crate::{
     compaction::SUMMARY_REQUEST, conversation::compact_metadata, prompt_run::TurnProgress,
 };
 
-/// A change of the settings of an agent, for its next request.
+/// A change of request settings, from the next request on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SettingsChange {
-    /// Another model answers.
+    /// Changes the model.
     Model(String),
-    /// The model thinks in another way.
+    /// Changes the thinking setting.
     Thinking(Thinking),
-    /// Another part of what the model thinks comes back.
+    /// Changes how much of the thinking the provider returns.
     ThinkingDisplay(Option<ThinkingDisplay>),
-    /// The model tries harder, or less hard.
+    /// Changes the effort level.
     Effort(Option<Effort>),
 }
 
-/// Changes for an agent that may be working. Clones share them.
+/// Setting changes for an agent that may be running. Clones share the queue.
 #[derive(Clone, Debug, Default)]
 pub struct AgentCommands(Arc<Mutex<Vec<SettingsChange>>>);
 
 impl AgentCommands {
-    /// Changes the settings from the next request on, also in the middle of a
-    /// prompt.
+    /// Queues a change, which applies from the next request on, also within a turn.
     pub fn give(&self, order: SettingsChange) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(order);
     }
@@ -43,17 +42,17 @@ impl AgentCommands {
     }
 }
 
-/// What became of the wish to sum up.
+/// Result of a requested compaction.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum CompactionOutcome {
-    /// The conversation is this summary now.
+    /// The conversation was replaced by this summary.
     Done(String),
-    /// It stays as it is, for this reason.
+    /// The conversation was not changed, for this reason.
     NotDone(String),
 }
 
 impl Agent {
-    /// The calls of the last answer that were left for later.
+    /// The deferred calls of the last answer.
     pub fn left_for_later(&self) -> Vec<ToolUse> {
         let [.., asked, answered] = self.conversation.messages() else { return Vec::new() };
         let is_left = |id: &CallId| {
@@ -70,16 +69,14 @@ impl Agent {
         calls.collect()
     }
 
-    /// Takes up the calls that were left for later, and goes on from there. They
-    /// pass through everything again.
+    /// Runs the deferred calls and continues the turn. They pass hooks and permission again.
     pub async fn take_up(&mut self, cancel: &CancellationToken) -> TurnEnd {
         self.spending.turns = 0;
         self.pick_up(cancel).await
     }
 
-    /// Goes on with a prompt that another process did not finish: calls that did
-    /// not begin are run, an answer that was cut off is continued, and what was
-    /// used then counts.
+    /// Continues a prompt that another process did not finish: runs calls that were not started and
+    /// continues a truncated answer. Usage counts towards this run.
     pub async fn go_on(&mut self, cancel: &CancellationToken) -> TurnEnd {
         self.spending.turns = u32::try_from(self.watch.requests()).unwrap_or(u32::MAX);
         let is_answered = self.is_answered();
@@ -125,18 +122,18 @@ impl Agent {
         self.ended(reason, run)
     }
 
-    /// Whether the last thing said was the model's.
+    /// Whether the last message of the conversation is the model's.
     pub fn is_answered(&self) -> bool {
         self.conversation.messages().last().is_some_and(|message| message.role == Role::Assistant)
     }
 
-    /// The calls at the end of the conversation that have no result: their
-    /// process is gone, and somebody else may know what came of them.
+    /// Calls at the end of the conversation without a result. Their process is gone; a tool host may
+    /// know the outcome.
     pub fn open_calls(&self) -> Vec<ToolUse> {
         crate::unfinished_calls::open_calls(self.conversation.messages()).into_iter().cloned().collect()
     }
 
-    /// What came of a call that had no result, as somebody else knows it.
+    /// Sets the result of an open call, as reported by a tool host.
     pub fn settle_call(&mut self, call: &ToolUse, mut report: CallReport) {
         self.tools.state.apply(&report.changes);
         let context = std::mem::take(&mut report.context);
@@ -144,7 +141,7 @@ impl Agent {
         context.into_iter().for_each(|text| self.say(Message::user(text), InjectionReason::Context));
     }
 
-    /// Takes over what was ordered.
+    /// Applies queued setting changes.
     pub fn obey(&mut self) {
         for order in self.orders.take() {
             match order {
@@ -156,19 +153,19 @@ impl Agent {
         }
     }
 
-    /// Tells the model something it should know, without asking anything.
+    /// Adds a system reminder to the conversation without asking the model.
     pub fn remind(&mut self, text: impl Into<String>) {
         self.say(Message::user(text.into()), InjectionReason::Context);
     }
 
-    /// Gives the session a name, for lists of sessions.
+    /// Names the session, for session lists.
     pub fn name_session(&mut self, title: &str) {
         if let Err(err) = self.conversation.name(title) {
             self.tell(AgentEvent::Notice(format!("the session log could not be written: {err}")));
         }
     }
 
-    /// Says in the conversation that the person interrupted.
+    /// Adds a note that the user interrupted.
     pub fn note_interruption(&mut self) {
         let last = self.conversation.messages().last();
         let in_tools = last.is_some_and(|message| {
@@ -182,7 +179,8 @@ impl Agent {
         self.say(Message::user(note), InjectionReason::Interruption);
     }
 
-    /// Sums the conversation up because somebody asked for it.
+    /// Compacts the conversation at the user's request. `wish` is added to the instructions for the
+    /// summary.
     pub async fn compact(&mut self, wish: Option<&str>, cancel: &CancellationToken) -> CompactionOutcome {
         let wish = wish.map(str::trim).filter(|it| !it.is_empty());
         if self.conversation.messages().is_empty() {

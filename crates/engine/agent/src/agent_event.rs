@@ -8,144 +8,138 @@ use serde_json::Value;
 
 use crate::{CacheMiss, LimitReached};
 
-/// What an agent tells while it works, in order. Who shows it decides what.
+/// An event of the agent loop. Events are emitted in order.
 #[derive(Clone, Debug)]
 pub enum AgentEvent {
-    /// A prompt is being worked on.
+    /// A prompt is being processed.
     Started,
-    /// A step of an answer, as the provider sends it.
+    /// A streaming event of the model's answer.
     Model(ModelEvent),
-    /// A block of an answer is complete and in the log.
+    /// A content block is complete and logged.
     Block(BlockEvent),
-    /// A call was taken up: what it does, in its tool's words. Calls their tools
-    /// did not accept are only told with their results.
+    /// A call was started, with the tool's display text. Calls with an invalid input are only reported
+    /// with their result.
     Called(CallDisplay),
-    /// A tool says how far it is.
+    /// Progress of a running tool.
     Progress(ProgressEvent),
-    /// A call is done. Exactly once for every call, as soon as it is done: calls
-    /// that run at the same time end in any order.
+    /// A call has finished. Emitted exactly once per call, as soon as it is done; parallel calls finish
+    /// in any order.
     CallFinished(Arc<AnsweredCall>),
-    /// The result of a call is in the log. Exactly once for every call, after its
+    /// The result of a call was logged. Emitted exactly once per call, after its
     /// [`AgentEvent::CallFinished`], in the order of the calls.
     ResultLogged {
-        /// The result's name in the log.
+        /// Uuid of the log line.
         uuid: String,
-        /// The call.
         answered: Arc<AnsweredCall>,
     },
-    /// Something was said in the person's place.
+    /// The program added a message with the user role.
     Said(InjectedMessage),
-    /// Something was repaired before it was sent.
+    /// The conversation was repaired before it was sent.
     Repaired(Repair),
-    /// An answer broke off after something of it was told: all of that does not
-    /// count, is in no log, and comes again in other words or not at all.
+    /// A partly emitted answer broke off. All of it is void and not logged; the answer is requested
+    /// again.
     Withdrawn(RetractedAnswer),
-    /// A request is sent again.
+    /// A request is retried.
     Retrying(Retry),
-    /// The conversation was made shorter.
+    /// The conversation was compacted.
     Compacted(CompactedEvent),
-    /// A request could not go on from what the provider had cached.
+    /// A request missed the provider's prompt cache.
     Bust(CacheMiss),
-    /// Something the person should know.
+    /// A message for the user.
     Notice(String),
 }
 
-/// A block of an answer.
+/// A complete content block.
 #[derive(Clone, Debug)]
 pub struct BlockEvent {
-    /// Its name in the log.
+    /// Uuid of the log line.
     pub uuid: String,
-    /// The answer it belongs to.
+    /// Provider id of the answer.
     pub message_id: String,
-    /// Who wrote it.
+    /// Name of the model.
     pub model: String,
-    /// The block.
     pub block: MessageBlock,
-    /// What the answer has used so far.
+    /// Usage of the answer so far.
     pub usage: Usage,
 }
 
-/// What was told of an answer that broke off.
+/// The part of a broken answer that was emitted.
 #[derive(Clone, Debug, Default)]
 pub struct RetractedAnswer {
-    /// The answer.
+    /// Provider id of the answer.
     pub message_id: String,
-    /// Names of its blocks that were told as complete.
+    /// Uuids of the blocks emitted as complete.
     pub blocks: Vec<String>,
-    /// Calls that were taken up early. They only looked.
+    /// Read-only calls that were started early.
     pub calls: Vec<CallId>,
 }
 
-/// A message of the program.
+/// A message with the user role that the program wrote.
 #[derive(Clone, Debug)]
 pub struct InjectedMessage {
-    /// Its name in the log.
+    /// Uuid of the log line.
     pub uuid: String,
-    /// The message.
     pub message: Message,
-    /// What for.
     pub why: InjectionReason,
 }
 
-/// Why something is said in the person's place.
+/// Why the program added a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum InjectionReason {
-    /// Something the model should know beside what was said: context of hooks.
+    /// Context from hooks.
     Context,
-    /// What a tool adds to its result.
+    /// Additional content of a tool result.
     Addition,
-    /// The model has to go on: output that is missing, an objection to stopping.
+    /// The model has to continue: structured output is missing, or a hook objected to stopping.
     Demand,
-    /// The person interrupted.
+    /// The user interrupted.
     Interruption,
 }
 
-/// A conversation that became shorter.
+/// A compacted conversation.
 #[derive(Clone, Debug)]
 pub struct CompactedEvent {
-    /// Tokens before, about.
+    /// Estimated number of tokens before.
     pub tokens_before: u64,
-    /// Tokens after, about.
+    /// Estimated number of tokens after.
     pub tokens_after: u64,
-    /// How.
     pub how: Compaction,
-    /// At whose request.
+    /// Whether the user or the program requested it.
     pub trigger: haft_hooks::CompactTrigger,
 }
 
-/// How a conversation became shorter.
+/// How a conversation was compacted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Compaction {
-    /// Old results were replaced by stubs.
+    /// Old tool results were replaced by stubs.
     Stubs,
-    /// The model summed up.
+    /// The model wrote a summary.
     Summary,
-    /// We summed up, because the model could not.
+    /// A summary was generated without a model, because the model could not write one.
     Mechanical,
 }
 
 /// How a prompt ended.
 #[derive(Clone, Debug)]
 pub struct TurnEnd {
-    /// Why.
     pub reason: EndReason,
-    /// The last thing the model said.
+    /// The last text of the model.
     pub text: String,
-    /// What this prompt used.
+    /// Tokens used by this prompt.
     pub usage: Usage,
-    /// Requests this prompt took.
+    /// Number of model requests of this prompt.
     pub turns: u32,
-    /// Messages added on the way, as the Agent SDKs count them.
+    /// Number of messages added, counted like the Agent SDKs do.
     pub messages: u32,
-    /// Calls that were not allowed.
+    /// Calls that were denied.
     pub denials: Vec<DeniedToolCall>,
-    /// Caches that were lost on the way.
+    /// Prompt cache misses.
     pub busts: Vec<CacheMiss>,
-    /// The validated output, when one was asked for.
+    /// The validated structured output, if one was required.
     pub structured_output: Option<Value>,
-    /// Why the model stopped, if it did.
+    /// Stop reason of the last answer, if there was one.
     pub stop_reason: Option<StopReason>,
-    /// How long it took.
+    /// Duration of the prompt.
     pub duration: Duration,
     /// How long the model took of that.
     pub api_duration: Duration,

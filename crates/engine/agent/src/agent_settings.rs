@@ -26,46 +26,43 @@ pub struct AgentSettings {
     /// How hard it tries at most, whoever asked for more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_effort: Option<Effort>,
-    /// How long the provider keeps the beginning of requests.
+    /// How long the provider caches the beginning of requests.
     #[serde(default)]
     pub cache: CachePolicy,
-    /// Tokens the whole task may take, as the model is told.
+    /// Token budget of the whole task, which the model is told.
     #[serde(default)]
     pub task_budget: Option<u64>,
-    /// Beta features to ask for.
+    /// Beta features to request.
     pub betas: Vec<String>,
-    /// What bounds a run.
+    /// Limits of a run.
     pub limits: RunLimits,
-    /// When repetition counts as futile.
+    /// When repeated calls are refused.
     pub repeats: RepeatLimits,
-    /// Share of the window, in percent, from which on the conversation is made
-    /// shorter.
+    /// Share of the context window, in percent, at which the conversation is compacted.
     pub compact_at_percent: u8,
-    /// The same in tokens, where somebody said so: the share follows from the window,
-    /// which may be known only when the server was asked.
+    /// The same threshold in tokens, if set. The share is derived from it once the window is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compact_at_tokens: Option<u64>,
-    /// What becomes of what is said while the model gives its last answer.
+    /// Handling of input that arrives while the model writes its last answer.
     pub late_input: LateInputPolicy,
 }
 
-/// What becomes of what is said while the model gives its last answer. What is
-/// said while calls run always goes into the next request.
+/// Handling of input that arrives while the model writes its last answer. Input that arrives while calls
+/// run always goes into the next request.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum LateInputPolicy {
-    /// The same prompt goes on with it.
+    /// The running prompt continues with it.
     #[default]
     GoOn,
-    /// It stays in the [`AgentInbox`](crate::AgentInbox): whoever runs the agent makes it the next
-    /// prompt.
+    /// It stays in the [`AgentInbox`](crate::AgentInbox); the caller sends it as the next prompt.
     NextPrompt,
 }
 
-/// Share of the window, in percent, that a conversation may take.
+/// Default share of the context window, in percent, that a conversation may use.
 const USUAL_SHARE: u8 = 85;
 
 impl AgentSettings {
-    /// The usual, for a model.
+    /// Default settings for a model.
     pub fn new(model: impl Into<String>) -> Self {
         Self {
             model: model.into(),
@@ -87,20 +84,19 @@ impl AgentSettings {
         }
     }
 
-    /// Makes the conversation shorter from so many tokens on, if that is less of the
-    /// window than usual.
+    /// Compacts at `tokens`, if that is less than the current share of `window`.
     pub fn compact_at(&mut self, tokens: u64, window: u64) {
         let share = tokens.saturating_mul(100) / window.max(1);
         self.compact_at_tokens = Some(tokens);
         self.compact_at_percent = u8::try_from(share).unwrap_or(100).clamp(1, USUAL_SHARE);
     }
 
-    /// What is asked for: nobody gets more than the most, and a model that would
-    /// try harder by itself is told so.
+    /// The effort to request, limited to the maximum. A model whose own default is higher is told the
+    /// maximum.
     pub(crate) fn effort_asked(&self) -> Option<Effort> {
         match (self.effort, self.most_effort) {
             (Some(effort), Some(most)) => Some(effort.min(most)),
-            // Models of their own accord are at `high`.
+            // The default of models is `high`.
             (None, Some(most)) if most < Effort::High => Some(most),
             (effort, _) => effort,
         }

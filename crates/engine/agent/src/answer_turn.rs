@@ -1,4 +1,4 @@
-//! One answer of the model and the calls in it.
+//! One answer of the model and its tool calls.
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
@@ -26,62 +26,60 @@ use crate::{
 pub(crate) struct EndedAnswer {
     pub(crate) stop: StopReason,
     pub(crate) calls: Vec<Arc<AnsweredCall>>,
-    /// Hooks that saw all calls want the turn to end, for this reason.
+    /// Reason of PostToolUse hooks to end the turn.
     pub(crate) hooks_stop: Option<String>,
-    /// A call that led nowhere too often.
+    /// Message about a call that was repeated in vain too often.
     pub(crate) futile: Option<String>,
-    /// A call that no recording answers.
+    /// A call that the recording does not contain.
     pub(crate) miss: Option<ModelError>,
-    /// Whether a call was cut by the output limit.
+    /// Whether a call was truncated by the output limit.
     pub(crate) truncated: bool,
 }
 
 /// Why there is no answer.
 pub(crate) enum NoAnswer {
-    /// The person interrupted. What was said until then is in the conversation.
+    /// The user interrupted. The partial answer is in the conversation.
     Interrupted(Vec<Arc<AnsweredCall>>),
-    /// The provider failed before any call was handed out.
+    /// The provider failed before any call was started.
     Failed(ModelError),
-    /// Nobody pays for the request: it was not sent.
+    /// The budget does not cover the request; it was not sent.
     TooDear(LimitReached),
 }
 
-/// The answer while it comes in.
+/// State of an answer while it streams.
 pub(crate) struct IncomingAnswer {
     pub(crate) message_id: String,
     pub(crate) model: String,
     pub(crate) usage: Usage,
     pub(crate) paid: Option<UsedTokens>,
-    /// Whether the log says what it took.
+    /// Whether its usage is in the log.
     pub(crate) is_settled: bool,
-    /// What was sent, as the provider's cache sees it.
+    /// The request that was sent, for the prompt cache comparison.
     pub(crate) sent: SentPrefixSlot,
-    /// Words that may have to be kept when the answer is cut short.
+    /// Streamed text that must be logged if the answer breaks off.
     words: OpenText,
-    /// Blocks that were told and may still be taken back: as long as no call was
-    /// handed out, the answer may be asked for again.
+    /// Emitted blocks that can still be withdrawn: until a call is started, the answer may be requested
+    /// again.
     pending: Vec<(String, MessageBlock)>,
     ids: CallIds,
     calls: Vec<AnswerSlot>,
-    /// Calls that are done, by position in the answer.
+    /// Finished calls, by position in the answer.
     done: BTreeMap<usize, Arc<AnsweredCall>>,
-    /// What came of the early call, before it was part of the answer.
+    /// Result of the early call, before the call was confirmed as part of the answer.
     early_done: Option<CallReport>,
-    /// Positions of the calls the executor knows, by its numbers; `None` for one
-    /// that was only written, as long as it is not part of the answer.
+    /// Positions of the calls by executor number; `None` for an early call that is not confirmed yet.
     running: Vec<Option<usize>>,
-    /// A call that only looks and runs already, although the answer may still be
-    /// taken back: the executor's number of it.
+    /// A read-only call that runs although the answer may still be withdrawn, and its executor number.
     early: Option<(ToolUse, usize, RepetitionEffect)>,
-    /// How many results are in the log.
+    /// Number of results in the log.
     flushed: usize,
-    /// Whether blocks may still come. Results wait for the last block: a
-    /// message is not interrupted by its own results.
+    /// Whether blocks may still arrive. Results are added after the last block, so that they do not
+    /// split the message.
     open: bool,
     stop: Option<StopReason>,
     futile: Option<String>,
     miss: Option<ModelError>,
-    /// Changes of recorded calls.
+    /// Context changes made by replayed calls.
     changes: Vec<ContextChange>,
     truncated: bool,
 }
@@ -91,13 +89,12 @@ struct AnswerSlot {
     call: ToolUse,
     effect: RepetitionEffect,
     ran: bool,
-    /// Whether somebody heard that it is done.
+    /// Whether the result was emitted.
     is_told: bool,
 }
 
 impl Agent {
-    /// Asks the model, runs what it calls while it still speaks, and puts
-    /// everything into the conversation.
+    /// Requests an answer, runs its calls while it streams, and adds everything to the conversation.
     pub(crate) async fn ask(&mut self, cancel: &CancellationToken) -> Result<EndedAnswer, NoAnswer> {
         let started = Instant::now();
         let mut request = self.request();
@@ -132,13 +129,14 @@ impl Agent {
                         return Err(NoAnswer::Failed(error));
                     }
                     ended => {
-                        // Calls were handed out: their results go on from here.
+                        // Calls were started: the turn continues with their results.
                         if let Some(Err(error)) = ended {
                             self.tell(AgentEvent::Notice(error.to_string()));
                             answer.stop = Some(StopReason::Interrupted);
                         }
                         self.settle_blocks(&mut answer);
-                        // Before its calls have run: their agents need what was set aside, and a kill loses nothing.
+                        // Before the calls run: sub-agents need the reserved money, and nothing is lost
+                        // if the process is killed.
                         self.window_held(&answer.usage);
                         self.settle_begun(&mut answer);
                         self.spending.api_time += started.elapsed();
@@ -225,7 +223,7 @@ impl Agent {
         }
     }
 
-    /// Takes back what was told of an answer that breaks off.
+    /// Withdraws what was emitted of an answer that breaks off.
     fn withdraw(&mut self, answer: &mut IncomingAnswer) {
         let (shown, has_spoken) = answer.words.take_shown(answer.pending.iter().map(|(_, block)| block));
         let withdrawn = RetractedAnswer {
@@ -240,7 +238,7 @@ impl Agent {
         }
     }
 
-    /// Blocks that nobody takes back any more become part of the conversation.
+    /// Adds blocks that can no longer be withdrawn to the conversation.
     fn settle_blocks(&mut self, answer: &mut IncomingAnswer) {
         for (uuid, block) in std::mem::take(&mut answer.pending) {
             let origin = MessageOrigin::Model {
@@ -253,15 +251,14 @@ impl Agent {
         }
     }
 
-    /// Adds a block that stays.
+    /// Adds a block to the conversation.
     fn add_block(&mut self, block: MessageBlock, answer: &mut IncomingAnswer) {
         let event = answer.hold_block(block);
         self.settle_blocks(answer);
         self.tell(event);
     }
 
-    /// A call that only looks need not wait until it is certain that the answer
-    /// goes on behind it.
+    /// Starts a read-only call before it is certain that the answer stands.
     fn start_early(&mut self, call: ToolUse, answer: &mut IncomingAnswer, executor: &mut Executor) {
         let is_plain =
             self.cassette.is_none() && call.name != STRUCTURED_OUTPUT && !self.repeats.knows(&call);
@@ -275,7 +272,7 @@ impl Agent {
         }
     }
 
-    /// Tells what calls do that were just taken up.
+    /// Emits the display texts of calls that were just started.
     fn tell_calls(&self, executor: &mut Executor) {
         for shown in executor.take_shown() {
             self.tell(AgentEvent::Called(shown));
@@ -338,8 +335,8 @@ impl Agent {
         }
     }
 
-    /// A call whose result waits for its place in the conversation is reported at
-    /// once; [`Agent::flush`] reports the others.
+    /// Emits a result at once whose place in the conversation is not reached yet; [`Agent::flush`] emits
+    /// the others.
     fn tell_waiting(&self, answer: &mut IncomingAnswer, id: &haft_types::CallId) {
         let mut waiting = answer.done.range(answer.flushed..);
         if let Some((position, answered)) = waiting.find(|(_, it)| it.call.id == *id) {
@@ -348,8 +345,7 @@ impl Agent {
         }
     }
 
-    /// Puts results into the conversation in the order of the calls, as far as
-    /// they are there.
+    /// Adds results to the conversation in the order of the calls, up to the first missing one.
     fn flush(&mut self, answer: &mut IncomingAnswer) {
         while let Some(answered) = answer.done.get(&answer.flushed).filter(|_| !answer.open) {
             let slot = &answer.calls[answer.flushed];
@@ -408,7 +404,7 @@ impl Agent {
         })
     }
 
-    /// The user interrupted: text stays, running calls report how far they came.
+    /// The user interrupted: keeps the text, stops the calls and adds their results.
     async fn cut_off(
         &mut self,
         mut executor: Executor,
@@ -436,7 +432,7 @@ impl Agent {
         answer.done.into_values().collect()
     }
 
-    /// Sets money aside for the request; an interrupt ends the wait for it.
+    /// Reserves money for the request. An interrupt ends the wait.
     async fn affordable(
         &mut self,
         request: &mut haft_model::Request,
@@ -448,12 +444,12 @@ impl Agent {
         }
     }
 
-    /// Says something in the person's place.
+    /// Adds a message with the user role on behalf of the program.
     pub(crate) fn say(&mut self, message: Message, why: InjectionReason) {
         self.say_from(message, why, MessageOrigin::Meta);
     }
 
-    /// The same; the log says where it comes from.
+    /// Like [`Agent::say`], with an origin for the log.
     pub(crate) fn say_from(&mut self, message: Message, why: InjectionReason, origin: MessageOrigin) {
         let uuid = uuid();
         self.add(vec![NewLogLine {
@@ -499,7 +495,7 @@ impl IncomingAnswer {
         }
     }
 
-    /// A complete block joins the conversation when the answer is certain to stand.
+    /// Holds a complete block back until the answer is certain to stand.
     fn hold_block(&mut self, block: MessageBlock) -> AgentEvent {
         let uuid = uuid();
         self.pending.push((uuid.clone(), block.clone()));
@@ -512,20 +508,19 @@ impl IncomingAnswer {
         })
     }
 
-    /// A call of the executor has ended.
+    /// Records the end of a call.
     fn ended(&mut self, number: usize, report: CallReport) {
         match self.running.get(number).copied().flatten() {
             Some(position) => self.put(position, report),
             None if self.early.as_ref().is_some_and(|(_, early, _)| *early == number) => {
                 self.early_done = Some(report);
             }
-            // It was taken back.
+            // The call was withdrawn.
             None => (),
         }
     }
 
-    /// Whether this is the call that runs already; it is part of the answer from
-    /// now on.
+    /// Whether this is the early call, which is now confirmed as part of the answer.
     fn confirm_early(&mut self, call: &ToolUse) -> bool {
         let Some((_, number, effect)) = self.early.take_if(|(early, ..)| early == call) else { return false };
         let position = self.calls.len();
@@ -537,7 +532,7 @@ impl IncomingAnswer {
         true
     }
 
-    /// The call at this position is done.
+    /// Sets the result at this position.
     fn put(&mut self, position: usize, report: CallReport) {
         let call = self.calls[position].call.clone();
         self.done.insert(position, Arc::new(AnsweredCall { call, report }));
@@ -558,21 +553,21 @@ impl IncomingAnswer {
         self.done.len() == self.calls.len()
     }
 
-    /// The call hands over the output that was asked for.
+    /// The call delivers the structured output.
     fn accept(&mut self, call: ToolUse) {
         tracing::debug!(call = %call.id, tool = call.name, "the model calls a tool");
         let report = StructuredOutput::accepted(&call);
         self.push_unrun(call, report);
     }
 
-    /// Answers a call as it was answered before.
+    /// Answers a call from the recording.
     fn recorded(&mut self, call: ToolUse, report: CallReport, effect: RepetitionEffect) {
         self.changes.extend(report.changes.iter().filter(|change| change.is_lasting()).cloned());
         self.calls.push(AnswerSlot::new(call, effect));
         self.put(self.calls.len() - 1, report);
     }
 
-    /// Answers a call without running it.
+    /// Answers a call with an error, without running it.
     fn refuse(&mut self, call: ToolUse, message: String) {
         let report =
             CallReport::refused(call.id.clone(), call.name.clone(), ErrorKind::InvalidInput, message);

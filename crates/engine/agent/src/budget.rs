@@ -5,62 +5,59 @@ use tokio::sync::Notify;
 
 use crate::{RequestCost, RunLimits, RunUsage};
 
-/// What others spend in the session's name while its calls run: questions of
-/// MCP servers to the model, and agents that were started. It counts like what
-/// the agent spends itself, and ends where the session's money ends. Clones are
-/// the same.
+/// Money spent on behalf of an agent while its calls run: by MCP sampling requests and by sub-agents. It
+/// counts like the agent's own spending, towards the same limit. Clones share the state.
 #[derive(Clone, Debug, Default)]
 pub struct Budget(Arc<BudgetState>);
 
 #[derive(Debug, Default)]
 struct BudgetState {
     page: Mutex<BudgetLevel>,
-    /// Money that was set aside is free again, or spent; all of a tree hear it.
+    /// Notified when reserved money was released or spent; shared by all levels.
     settled: Arc<Notify>,
-    /// Who pays what is paid here.
+    /// The parent budget, which is charged too.
     above: Option<Budget>,
 }
 
 #[derive(Debug, Default)]
 struct BudgetLevel {
-    /// Not counted by the agent yet.
+    /// Costs the agent has not added to its usage yet.
     open: Vec<RequestCost>,
-    /// Counted, but not told one by one.
+    /// Costs it has added, but not reported one by one.
     settled: Vec<RequestCost>,
-    /// Money that was left when the agent last looked.
+    /// Money left when the agent last updated it, in US dollars.
     usd_left: Option<f64>,
-    /// The session's limit, when the agent last looked.
+    /// The session's limit when the agent last updated it, in US dollars.
     usd_limit: Option<f64>,
-    /// Money that requests on their way may cost.
+    /// Money reserved for requests in flight.
     reserved: f64,
-    /// Money that nobody else gets: the agent hears with it what the others
-    /// report.
+    /// Money reserved for the agent itself, to read what its sub-agents report.
     kept_back: f64,
-    /// What the agent's last request cost at least.
+    /// Minimum cost of the agent's next request.
     least: f64,
-    /// Agents whose reports will take a request of their own.
+    /// Number of sub-agents whose reports will need a request of their own.
     expected: usize,
 }
 
-/// A request that somebody wants to send, and what it may cost.
+/// The estimated cost of a request that is about to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CostEstimate {
-    /// What is sent.
+    /// Cost of the input.
     pub(crate) input_usd: f64,
-    /// Each token of the answer.
+    /// Price of one output token.
     pub(crate) output_usd: f64,
-    /// Tokens the answer may have.
+    /// Maximum number of output tokens.
     pub(crate) tokens: u32,
 }
 
 impl CostEstimate {
-    /// What it costs with the shortest answer that is worth it.
+    /// Cost with the shortest useful answer.
     pub(crate) fn least(&self) -> f64 {
         self.input_usd + self.output_usd * f64::from(self.tokens.min(FEWEST_TOKENS))
     }
 
-    /// How many tokens an answer may have for so much money; never fewer than are
-    /// worth a request.
+    /// Number of output tokens that `usd` covers; at least [`FEWEST_TOKENS`] or the request's own
+    /// maximum.
     fn tokens_for(&self, usd: f64) -> u32 {
         let fewest = self.tokens.min(FEWEST_TOKENS);
         let affordable = (usd - self.input_usd) / self.output_usd.max(f64::MIN_POSITIVE);
@@ -70,26 +67,26 @@ impl CostEstimate {
     }
 }
 
-/// An answer with less room than this is not worth its request.
+/// Minimum output limit in tokens; a request with less is not worth sending.
 const FEWEST_TOKENS: u32 = 1_024;
 
-/// Of what is left, one request may take the fourth part; so the many that run
-/// at once all get something.
+/// Share of the remaining money that one sub-agent request may reserve, so that many parallel requests
+/// all get some.
 const SHARE: f64 = 0.25;
 
-/// The part of it that a request of the agent itself may take.
+/// Share of the remaining money that a request of the agent itself may reserve.
 const OWN_SHARE: f64 = 0.5;
 
-/// Which request of the agent itself it is.
+/// Position of the agent's own request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum OwnRequest {
-    /// Nothing was spent before.
+    /// The first one: nothing was spent before.
     First,
     Later,
 }
 
-/// Money that is set aside for one request, at every level that pays. Dropping it frees the money: what
-/// was really spent is noted with [`Budget::add`] before that.
+/// Money reserved for one request, at every level. Dropping it releases the money; the actual cost is
+/// added with [`Budget::add`] before.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     ledger: Budget,
@@ -97,7 +94,7 @@ pub(crate) struct Reservation {
     above: Option<Box<Self>>,
 }
 
-/// Money for hearing a report stays while this is there.
+/// Reserves money for reading a report while it exists.
 #[derive(Debug)]
 pub struct ReportReserve(Budget);
 
@@ -123,8 +120,7 @@ impl BudgetLevel {
         self.open.iter().map(|it| it.usd).sum()
     }
 
-    /// What stays for the agent itself: its next request, and one more to hear those
-    /// who report when that is over.
+    /// Money kept for the agent itself: for its next request, and one more to read outstanding reports.
     fn kept(&self) -> f64 {
         self.kept_back + if 0 < self.expected { self.least } else { 0.0 }
     }
@@ -135,8 +131,7 @@ impl Budget {
         self.0.page.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A part of this ledger for one agent and those below it, with a limit of
-    /// its own. What is spent there is spent here too.
+    /// Creates a child budget with its own limit. Its spending is charged to this budget too.
     #[must_use]
     pub fn child(&self, usd: f64) -> Self {
         let page = BudgetLevel { usd_left: Some(usd), usd_limit: Some(usd), ..BudgetLevel::default() };
@@ -144,13 +139,13 @@ impl Budget {
         Self(Arc::new(BudgetState { page: Mutex::new(page), settled, above: Some(self.clone()) }))
     }
 
-    /// Notes an answer somebody else asked for in the session's name.
+    /// Adds the cost of a request made on the agent's behalf.
     pub fn add(&self, model: &str, usage: Usage, usd: f64) {
         let (agent, model) = (AgentId::Main, model.to_owned());
         self.add_answer(RequestCost { agent, model, usage, usd, is_told: true });
     }
 
-    /// Notes an answer of an agent that was started.
+    /// Adds the cost of a sub-agent's request.
     pub(crate) fn add_answer(&self, paid: RequestCost) {
         match &self.0.above {
             None => self.page().open.push(paid),
@@ -163,14 +158,14 @@ impl Budget {
         }
     }
 
-    /// Notes an answer of the agent itself, which it has counted.
+    /// Adds the cost of the agent's own request, which it has counted already.
     pub(crate) fn note_own(&self, paid: RequestCost) {
         let mut page = self.page();
         page.usd_left = page.usd_left.map(|left| left - paid.usd);
         page.settled.push(paid);
     }
 
-    /// Whether anything may still be spent.
+    /// Whether any money is left.
     pub fn has_money(&self) -> bool {
         let page = self.page();
         let has = page.usd_left.is_none_or(|left| page.open_usd() + page.reserved < left);
@@ -178,31 +173,29 @@ impl Budget {
         has && self.0.above.as_ref().is_none_or(Self::has_money)
     }
 
-    /// What was counted since somebody last asked, answer by answer.
+    /// Takes the costs that were counted since the last call, one per request.
     pub fn take_settled(&self) -> Vec<RequestCost> {
         std::mem::take(&mut self.page().settled)
     }
 
-    /// The session's limit, where it has one.
+    /// The session's limit in US dollars, if it has one.
     pub(crate) fn limit(&self) -> Option<f64> {
         self.page().usd_limit
     }
 
-    /// Somebody will report to the agent in a turn of its own, until the guard is
-    /// dropped.
+    /// Reserves money for a report that is delivered in a turn of its own, until the guard is dropped.
     pub fn expect_report(&self) -> ReportReserve {
         self.page().expected += 1;
         ReportReserve(self.clone())
     }
 
-    /// The agent will hear more than it did when it last asked: so much more stays
-    /// for its next request.
+    /// Reserves `usd` more for the agent's next request, which will contain more input.
     pub fn keep_more(&self, usd: f64) {
         self.page().kept_back += usd;
     }
 
-    /// The same as [`reserve`](Self::reserve) for a request of the agent itself, which
-    /// may use what is kept back for it. The first one of all is never refused.
+    /// Like [`reserve`](Self::reserve), for a request of the agent itself, which may use the money kept
+    /// for it. The first request is never refused.
     pub(crate) async fn reserve_own(
         &self,
         cost: CostEstimate,
@@ -237,7 +230,7 @@ impl Budget {
         if turn == OwnRequest::Later && free < least {
             return Err(BudgetExceeded::Busy);
         }
-        // Others work meanwhile: they get something, too.
+        // Sub-agents run meanwhile and need money, too.
         let tokens = cost.tokens_for((free * OWN_SHARE).max(least));
         let usd = cost.input_usd + cost.output_usd * f64::from(tokens);
         page.reserved += usd;
@@ -246,10 +239,9 @@ impl Budget {
         Ok((reserved(usd), tokens))
     }
 
-    /// Sets money aside for a request here and wherever it is paid in the end,
-    /// and says how many tokens its answer may have for that. Waits while other
-    /// requests hold what is left. Where there is too little for any answer, the
-    /// error is the limit that is reached.
+    /// Reserves money for a request at every level, and returns how many output tokens it covers. Waits
+    /// while other requests have reserved the rest. Fails with the limit that is reached if the money
+    /// does not cover a useful answer.
     pub(crate) async fn reserve(&self, cost: CostEstimate) -> Result<(Reservation, u32), f64> {
         loop {
             let settled = self.0.settled.notified();
@@ -285,7 +277,7 @@ impl Budget {
         if free < least {
             return Err(BudgetExceeded::Busy);
         }
-        // A limit of one agent's own is not kept for others.
+        // A child budget is not shared with others.
         let share = if self.0.above.is_some() { free } else { free * SHARE };
         let tokens = cost.tokens_for(share);
         let usd = cost.input_usd + cost.output_usd * f64::from(tokens);
@@ -294,8 +286,8 @@ impl Budget {
         Ok((reserved(usd), tokens))
     }
 
-    /// Counts what is open, and notes how much is left. What of it others used
-    /// comes back.
+    /// Adds open costs to the agent's usage and updates the money left. Returns the tokens used by
+    /// others.
     pub(crate) fn settle(&self, spending: &mut RunUsage, limits: &RunLimits) -> Usage {
         let mut page = self.page();
         let mut of_others = Usage::default();
@@ -312,11 +304,11 @@ impl Budget {
     }
 }
 
-/// Why no money can be set aside.
+/// Why no money can be reserved.
 enum BudgetExceeded {
-    /// Others hold what is left.
+    /// Other requests have reserved the rest; wait.
     Busy,
-    /// So much was there in the beginning, and what is left pays for nothing.
+    /// The limit (US dollars), whose rest does not cover the request.
     Reached(f64),
 }
 

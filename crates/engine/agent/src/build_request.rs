@@ -1,4 +1,4 @@
-//! What is asked.
+//! Builds model requests.
 
 use std::sync::Arc;
 
@@ -16,11 +16,10 @@ use crate::{
     structured_output::StructuredOutput,
 };
 
-/// Room for an answer when nobody says otherwise.
+/// Default output limit in tokens.
 pub(crate) const DEFAULT_MAX_TOKENS: u32 = 32_000;
 
 impl Agent {
-    /// The next request.
     pub(crate) fn request(&mut self) -> Request {
         let info = self.provider.info(&self.settings.model);
         let most = u32::try_from(info.max_output).unwrap_or(u32::MAX);
@@ -43,15 +42,13 @@ impl Agent {
         request
     }
 
-    /// How hard the model is asked to try. Where nobody asked for anything, a model
-    /// without levels is told nothing about the most.
+    /// The effort level to request. Without a setting, models without effort levels get none.
     fn effort_for(&self, info: &ModelInfo) -> Option<Effort> {
         let asked = self.settings.effort_asked();
         asked.filter(|_| self.settings.effort.is_some() || !info.efforts.is_empty())
     }
 
-    /// What was said about thinking; nobody has to say it for models that know how
-    /// much.
+    /// The thinking setting to send, adapted to what the model supports.
     fn thinking(&self, support: ThinkingSupport) -> Thinking {
         match (self.settings.thinking, support) {
             (Thinking::Default, ThinkingSupport::Adaptive | ThinkingSupport::Both)
@@ -63,8 +60,8 @@ impl Agent {
         }
     }
 
-    /// What the next request begins with: the same as the one before, if that is
-    /// possible.
+    /// System prompt and tools of the next request: the same bytes as in the previous request if
+    /// possible, for the prompt cache.
     fn declaration(&mut self) -> (Vec<SystemPart>, Arc<ToolSet>) {
         let declared = self.declare(PrefixContinuity::Kept);
         (declared.system(), declared.set())
@@ -72,7 +69,7 @@ impl Agent {
 
     pub(crate) fn declare(&mut self, beginning: PrefixContinuity) -> &mut DeclaredPrefix {
         if self.declared.as_ref().is_some_and(|it| !it.is_of(self.conversation.session_id())) {
-            // Another session: nothing of the old one is in its requests.
+            // The session changed: nothing of the old one may be sent.
             self.declared = None;
             self.watch = CacheTracker::default();
         }
@@ -98,13 +95,13 @@ impl Agent {
         declared
     }
 
-    /// The prompt that requests begin with: [`Agent::prompt`], or the one an
-    /// earlier process sent, where the difference can be told.
+    /// The system prompt that requests begin with: [`Agent::prompt`], or that of an earlier process if
+    /// the differences can be sent as messages.
     pub fn sent_prompt(&mut self) -> SystemPrompt {
         self.declare(PrefixContinuity::Kept).prompt().clone()
     }
 
-    /// The conversation is another one now: everything is declared anew.
+    /// Rebuilds the beginning of requests after a compaction.
     pub(crate) fn renew(&mut self, how: Compaction) {
         self.watch.because(CacheMissReason::Shortened(how));
         if let Some(companion) = &self.tools.companion {
@@ -117,8 +114,8 @@ impl Agent {
         self.declare(PrefixContinuity::Renewed);
     }
 
-    /// Tells the model what the beginning of its requests does not, and the log
-    /// what that beginning is.
+    /// Adds messages about changes that the beginning of requests does not contain, and logs that
+    /// beginning.
     pub(crate) fn catch_up(&mut self) {
         for UserInput { content, origin, .. } in self.inbox.take_mentioned() {
             let origin = origin.map_or(MessageOrigin::Meta, MessageOrigin::Reported);
@@ -134,8 +131,8 @@ impl Agent {
         states.into_iter().for_each(|state| self.note(state));
     }
 
-    /// A result that used a tool the model has not seen names it, so that it is
-    /// seen from then on. Says what else has to be loaded for that.
+    /// Adds a reference to a tool to the result that used it, so that the model sees its definition from
+    /// then on. Returns the context change that loads it.
     pub(crate) fn refer(&mut self, answered: &mut Arc<AnsweredCall>) -> Option<ContextChange> {
         let AnsweredCall { call, report } = answered.as_ref();
         let pool = self.tools.pool.get();
@@ -153,8 +150,7 @@ impl Agent {
         })
     }
 
-    /// Writes down a request that was answered, and says so if it could not go
-    /// on from what the provider had cached.
+    /// Logs an answered request, and reports a prompt cache miss.
     pub(crate) fn settle(
         &mut self,
         sent: Option<&Arc<SentPrefix>>,
@@ -190,11 +186,10 @@ impl Agent {
     }
 }
 
-/// Whether a request begins as the one before did.
+/// Whether a request begins like the previous one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum PrefixContinuity {
-    /// It does.
     Kept,
-    /// The conversation is another one, so that it need not.
+    /// The conversation was replaced, so it need not.
     Renewed,
 }

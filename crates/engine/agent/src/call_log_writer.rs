@@ -1,4 +1,4 @@
-//! Calls that act are in the log before they run.
+//! Logs calls with side effects before they run.
 
 use haft_tool_runtime::{CallLog, CallStart, Persisted};
 use serde_json::Value;
@@ -43,10 +43,10 @@ impl CallLog for CallLogWriter {
     }
 }
 
-/// The first 16 digits of the input's hash: enough to see that it is the same.
+/// The first 16 hexadecimal digits of the input's hash, to recognise equal inputs.
 fn digest(input: &Value) -> String {
     let mut hasher = blake3::Hasher::new();
-    // A hasher takes everything, and a value can always be written.
+    // Hashing cannot fail, and a JSON value can always be serialised.
     serde_json::to_writer(&mut hasher, input).ok();
     hasher.finalize().to_hex()[..16].to_owned()
 }

@@ -1,5 +1,4 @@
-//! What is different for an agent that another one started: who pays, who is
-//! told that it stops, and its last words.
+//! What differs for sub-agents: the budget, the Stop hooks, and the final answer.
 
 use std::path::Path;
 
@@ -15,10 +14,10 @@ use crate::{
     log::LogState,
 };
 
-/// Input is dearer when it is written to a cache.
+/// Price factor of input tokens that are written to the prompt cache.
 const CACHE_WRITE: f64 = 1.25;
 
-/// What a request may cost.
+/// Estimates the maximum cost of a request.
 pub(crate) fn cost_of(provider: &dyn Provider, price: TokenPrice, request: &Request) -> CostEstimate {
     let input = Usage { input_tokens: provider.estimate_tokens(request), ..Usage::default() };
     let million = Usage { output_tokens: 1_000_000, ..Usage::default() };
@@ -30,14 +29,14 @@ pub(crate) fn cost_of(provider: &dyn Provider, price: TokenPrice, request: &Requ
 }
 
 impl Agent {
-    /// What this agent spends is the session's: every request sets money aside
-    /// first, and is not sent when there is none.
+    /// Charges this agent to a budget: every request reserves money first, and is not sent if there is
+    /// not enough.
     pub fn paid_by(&mut self, ledger: Budget) {
         self.patron = Some(ledger);
     }
 
-    /// Sets money aside for a request, if somebody else pays. Its answer may be
-    /// shorter then.
+    /// Reserves money for a request, if the agent is charged to another budget. May lower the request's
+    /// output limit.
     pub(crate) async fn afford(&mut self, request: &mut Request) -> Result<(), LimitReached> {
         let price = self.provider.info(&request.model).price;
         let Some(price) = price else { return Ok(()) };
@@ -57,7 +56,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Notes what an answer cost where it is paid.
+    /// Charges the cost of an answer to the budget.
     pub(crate) fn bill(&self, paid: RequestCost) {
         match &self.patron {
             Some(payer) => payer.add_answer(paid),
@@ -65,12 +64,12 @@ impl Agent {
         }
     }
 
-    /// The request that money was set aside for is over: what is left of it is free.
+    /// Releases the rest of the money reserved for the finished request.
     pub(crate) fn free_money(&mut self) {
         self.reserved = None;
     }
 
-    /// The hooks hear that the agent is about to stop.
+    /// Runs the hooks before the agent stops.
     pub(crate) async fn stop_hooks(&mut self, is_again: bool) -> HooksOutcome {
         let last = Some(self.conversation.last_text());
         let gate = &self.tools.pipeline.gate;
@@ -102,8 +101,7 @@ impl Agent {
         }
     }
 
-    /// Demands an answer in words and nothing else: calls in it are not run. The
-    /// answer's text, if there is one.
+    /// Demands a final answer in text; tool calls in it are not run. Returns its text, if there is any.
     pub async fn final_words(&mut self, demand: &str, cancel: &CancellationToken) -> Option<String> {
         self.say(Message::user(demand), InjectionReason::Demand);
         self.calls_are_over = true;
@@ -116,22 +114,22 @@ impl Agent {
         }
     }
 
-    /// Keeps state beside the conversation.
+    /// Logs a state entry.
     pub fn keep(&mut self, state: LogState) {
         self.note(state);
     }
 }
 
 impl Conversation {
-    /// That of an agent that another one started, in the same session.
+    /// The conversation of a sub-agent in the same session.
     pub fn of_child(session_id: SessionId, cwd: &Path) -> Self {
         let mut conversation = Self::new(session_id, cwd, None);
         conversation.is_sidechain = true;
         conversation
     }
 
-    /// The same for an agent that another one started. `epoch` is that of the
-    /// log's owner, where a store has one.
+    /// Restores the conversation of a sub-agent. `epoch` is that of the log's owner, if a remote store
+    /// has one.
     pub fn resume_child(
         session_id: SessionId,
         cwd: &Path,
@@ -143,7 +141,7 @@ impl Conversation {
         })
     }
 
-    /// The last text of the model that says something, behind so many messages.
+    /// The last non-empty text of the model after the first `behind` messages.
     pub fn last_said(&self, behind: usize) -> String {
         let texts = self
             .messages()

@@ -1,6 +1,6 @@
-//! Keeping the conversation inside the window: stubs for results, then a summary
-//! by the model, then shorter and shorter ones by us. What a person said is never
-//! lost: where it is too long, the model gets its ends and a file with all of it.
+//! Keeps the conversation within the context window: replaces results by stubs, then asks the model for
+//! a summary, then generates shorter and shorter ones. Text of the user is never lost: if it is too
+//! long, the model gets its ends and the path of a file with all of it.
 
 use std::sync::Arc;
 
@@ -17,25 +17,25 @@ use crate::{
     log::{RequestPurpose, ResultStub},
 };
 
-/// Old results up to this size are not worth a stub: a stub has that size too.
+/// Maximum characters of an old result that is not worth replacing by a stub.
 const OLD_RESULT: usize = 1_600;
 
-/// What a stub shows of a result.
+/// Number of characters of a result that a stub shows.
 const PREVIEW_SIZE: usize = 600;
 
-/// Messages at the end that stay as they are.
+/// Number of messages at the end that are not changed.
 const KEPT_MESSAGES: usize = 6;
 
-/// Longer results are shortened also near the end.
+/// Maximum characters of recent results; longer ones are replaced by stubs.
 const RECENT_RESULT: usize = 20_000;
 
-/// Longer results are shortened even if the model has not seen them.
+/// Maximum characters of results the model has not seen, when they must be shortened.
 const UNSEEN_RESULT: usize = 4_000;
 
-/// What a picture takes, roughly.
+/// Estimated tokens of an image.
 const MEDIA_TOKENS: u64 = 1_500;
 
-/// How the runtime begins what it stored elsewhere.
+/// The beginning of a result that the runtime has stored in a file.
 const PREVIEW: &str = "[This result ha";
 
 const SUMMARY: &str = "Summary of the conversation so far:";
@@ -43,7 +43,7 @@ const LAST_WORDS: &str = "The user's last message, word for word:";
 const LONG_WORDS: &str = "The user's last message, which is too long to be shown whole:";
 const GO_ON: &str = "Go on with the next step.";
 
-/// What the model is asked for.
+/// The request for a summary.
 pub(crate) const SUMMARY_REQUEST: &str = "\
 Sum up this conversation so that you can go on working with nothing but your summary. \
 Write down: what the user asked for, word for word where it matters; every rule and decision that still holds; \
@@ -51,43 +51,42 @@ the plan, with what is done and what comes next; files that were read or changed
 what was tried and failed, and what was denied; commands and tasks that still run; open questions. \
 Call no tool; write the summary only.";
 
-/// The step from which on no model is asked.
+/// The step from which on summaries are generated without a model.
 const MECHANICAL: u32 = 3;
 
-/// The last step: what is left then is what a request cannot do without.
+/// The last step, which keeps only what a request cannot do without.
 const LAST_RUNG: u32 = 5;
 
-/// How much room there has to be.
+/// How much free space is required.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum RequiredRoom {
-    /// For the next request.
+    /// Enough for the next request.
     Enough,
-    /// For some more after it.
+    /// Enough for several requests.
     ToWorkIn,
 }
 
 impl Agent {
-    /// Makes the conversation shorter when the next request would nearly fill
-    /// the window.
+    /// Compacts the conversation if the next request would nearly fill the window.
     pub(crate) async fn make_room(&mut self, cancel: &CancellationToken) {
         if self.fits(RequiredRoom::Enough) {
             return;
         }
         for rung in 1..=LAST_RUNG {
             tracing::info!(session = %self.conversation.session_id(), rung, "makes room in the window");
-            // A step that helps only for a moment is not worth a changed prefix.
+            // A step that frees little is not worth a prompt cache miss.
             if self.shorten(rung, cancel).await && self.fits(RequiredRoom::ToWorkIn) {
                 return;
             }
-            // What is left is mostly tools and instructions: that is as it is.
+            // The rest is mostly tools and instructions, which cannot be shortened.
             if MECHANICAL <= rung && self.fits(RequiredRoom::Enough) {
                 return;
             }
         }
     }
 
-    /// After a request that did not fit: the next steps of the ladder, until one
-    /// makes it shorter.
+    /// Compacts after a request that did not fit: tries further steps until one shortens the
+    /// conversation.
     pub(crate) async fn shorten_further(&mut self, rung: &mut u32, cancel: &CancellationToken) -> bool {
         while *rung < LAST_RUNG {
             *rung += 1;
@@ -98,7 +97,7 @@ impl Agent {
         false
     }
 
-    /// What to do where nothing can be made shorter any more.
+    /// Error message when nothing can be shortened any more.
     pub(crate) fn no_room(&mut self) -> String {
         let request = self.request();
         let (tokens, window) = (self.provider.estimate_tokens(&request), self.window());
@@ -117,7 +116,7 @@ impl Agent {
         }
     }
 
-    /// One step of the ladder; whether anything became shorter.
+    /// Performs one step. Returns whether anything became shorter.
     pub(crate) async fn shorten(&mut self, step: u32, cancel: &CancellationToken) -> bool {
         let request = self.request();
         let before = self.provider.estimate_tokens(&request);
@@ -160,12 +159,12 @@ impl Agent {
         after < before
     }
 
-    /// Results as previews with a path to the whole: as many as needed, the
-    /// oldest first, and what the model has not seen yet last of all.
+    /// Replaces results by previews with the path of the whole text: as many as necessary, oldest first,
+    /// those the model has not seen last.
     async fn stubs(&mut self) -> Vec<ResultStub> {
         let WindowMeasure { tokens, enough, to_work_in } = self.measure();
         let mut left = tokens;
-        // Where the estimate says that it fits, somebody knows better.
+        // The provider rejected the request although the estimate says that it fits.
         let (roomy, enough) =
             if tokens <= enough { (tokens * 4 / 5, tokens * 9 / 10) } else { (to_work_in, enough) };
         let messages = self.conversation.messages();
@@ -199,7 +198,7 @@ impl Agent {
     async fn stub(&self, call: &CallId, content: &Content) -> String {
         let pictures = content.0.iter().filter(|it| is_media(it)).count();
         let full = content.to_text();
-        // What is a preview already says where the whole is.
+        // A preview already names the file with the whole text.
         let mut short = if full.starts_with(PREVIEW) || full.chars().count() <= PREVIEW_SIZE {
             text::head(&full, PREVIEW_SIZE).to_owned()
         } else {
@@ -215,8 +214,8 @@ impl Agent {
         short
     }
 
-    /// What the model answers when it is asked for a summary this way. Nothing is sent
-    /// where a message alone does not fit: its ends say too little to be worth it.
+    /// Requests a summary from the model. Returns `None` without a request if a single message does not
+    /// fit.
     pub(crate) async fn summary(&mut self, wish: &str, cancel: &CancellationToken) -> Option<String> {
         let mut request = self.request();
         request.max_tokens = 4_000;
@@ -228,7 +227,7 @@ impl Agent {
             shorten_texts(&mut request.messages, room);
         }
         while room < self.provider.estimate_tokens(&request) && 2 < request.messages.len() {
-            // An eighth at a time: the end matters most.
+            // Drops an eighth of the messages at a time, from the beginning: the end matters most.
             let over = request.messages.len() / 8;
             request.messages.drain(..over.max(1));
         }
@@ -236,8 +235,8 @@ impl Agent {
             tracing::info!(session = %self.conversation.session_id(), room, "no summary: it does not fit");
             return None;
         }
-        // As every request is asked: one that forbids calls could not go on from what
-        // the provider has cached, and would bill the whole conversation again.
+        // With the same settings as other requests: forbidding tool calls would miss the prompt cache
+        // and bill the whole conversation again.
         for choice in [ToolChoice::Auto, ToolChoice::None] {
             let mut used = Usage::default();
             tracing::debug!(session = %self.conversation.session_id(), "waits for a summary");
@@ -260,7 +259,7 @@ impl Agent {
         None
     }
 
-    /// A summary without a model: what was asked, what was done, line by line.
+    /// Generates a summary without a model: what was asked and done, line by line.
     fn summed_up(&self, size: SummarySize) -> String {
         let mut lines = Vec::new();
         for message in self.conversation.messages() {
@@ -268,7 +267,7 @@ impl Agent {
                 lines.extend(line_of(message.role, block));
             }
         }
-        // The beginning says what it is about, the end where it is.
+        // The beginning shows the task, the end the current state.
         if size.lines < lines.len() {
             let left_out = lines.len() - size.lines;
             let tail = lines.split_off(lines.len() - size.lines * 3 / 4);
@@ -281,9 +280,8 @@ impl Agent {
         text::head(&facts, size.chars).to_owned()
     }
 
-    /// A conversation that begins with a summary and ends with what the person
-    /// said last: word for word, or where that is too long its ends and the file
-    /// that holds all of it.
+    /// A conversation that starts with a summary and ends with the user's last message: verbatim, or if
+    /// it is too long its ends and the path of a file with all of it.
     async fn rebuilt(&self, summary: &str, size: SummarySize) -> Vec<Message> {
         let mut content = vec![MessageBlock::Text { text: summary.to_owned() }];
         content.extend(self.kept.text(size.state).map(|text| MessageBlock::Text { text }));
@@ -312,7 +310,7 @@ impl Agent {
         if !self.kept.last_words.is_empty() {
             return Some(self.kept.last_words.clone());
         }
-        // A log of a version that did not keep them.
+        // Logs of old versions do not contain the user's messages separately.
         let said = self.conversation.messages().iter().rev().filter(|message| message.role == Role::User);
         said.flat_map(|message| message.content.iter().rev()).find_map(|block| match block {
             MessageBlock::Text { text } if text != GO_ON && !text.starts_with(SUMMARY) => {
@@ -323,19 +321,19 @@ impl Agent {
     }
 }
 
-/// How much of a conversation a summary of ours keeps.
+/// Size of a generated summary.
 #[derive(Clone, Copy, Debug)]
 struct SummarySize {
     lines: usize,
     chars: usize,
-    /// Characters of plan, to-do list, skills and the like.
+    /// Maximum characters of plan, to-do list, skills and other state.
     state: usize,
-    /// Characters of what the person said last.
+    /// Maximum characters of the user's last message.
     words: usize,
 }
 
 impl SummarySize {
-    /// The size at a step of the ladder.
+    /// The size at a step of the compaction.
     fn for_rung(rung: u32) -> Self {
         match rung {
             ..=MECHANICAL => Self { lines: 120, chars: 24_000, state: usize::MAX, words: 20_000 },
@@ -345,7 +343,7 @@ impl SummarySize {
     }
 }
 
-/// Leaves the ends of texts that alone would take more than a fourth of the room.
+/// Keeps only the ends of texts that alone would use more than a quarter of the space.
 fn shorten_texts(messages: &mut [Arc<Message>], room: u64) {
     let most = usize::try_from(room * 33 / 40).unwrap_or(usize::MAX);
     let is_long = |block: &MessageBlock| match block {
@@ -367,10 +365,10 @@ fn is_media(block: &Block) -> bool {
     matches!(block, Block::Image { .. } | Block::Document { .. })
 }
 
-/// What a model answers when it is asked for words.
+/// The model's reply to the request for a summary.
 enum SummaryAnswer {
     Words(String),
-    /// It wants to do something first.
+    /// It called a tool instead.
     Called,
     Nothing,
 }

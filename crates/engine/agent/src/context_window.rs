@@ -1,40 +1,40 @@
-//! How much fits: what is known about the model, and what requests showed.
+//! The size of the context window: from the catalog, or learnt from requests.
 
 use haft_model::Request;
 use haft_types::Usage;
 
 use crate::Agent;
 
-/// A window that nobody told is not taken for smaller than this.
+/// Minimum size in tokens assumed for an unknown window.
 const MIN_WINDOW: u64 = 4_000;
 
-/// Where the beginning of requests fills most of the window, a conversation may take
-/// this much beside it, or half of what is left there.
+/// If system prompt and tools fill most of the window, the conversation may use this many tokens, or
+/// half of the rest.
 const MIN_TALK: u64 = 4_000;
 
-/// The shortest answer that is asked for.
+/// Minimum output limit of a request, in tokens.
 const MIN_ANSWER: u32 = 1_024;
 
-/// An answer of this length is asked for where nobody says what fits.
+/// Output limit for models of unknown size, in tokens.
 const SHORT_ANSWER: u32 = 4_096;
 
-/// What requests showed about the window of a model.
+/// The window of a model as learnt from requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ObservedWindow {
     model: String,
-    /// What fits, where that is less than the list says.
+    /// Size in tokens, if smaller than in the catalog.
     tokens: Option<u64>,
-    /// How long answers may be, where nobody says what fits.
+    /// Output limit in tokens, if the catalog does not know it.
     answer: Option<u32>,
 }
 
 impl ObservedWindow {
-    /// An answer was cut: the next one may be twice as long.
+    /// Doubles the output limit after a truncated answer.
     pub(crate) fn raise_answer(&mut self) {
         self.answer = self.answer.map(|answer| answer.saturating_mul(2));
     }
 
-    /// What was seen of another model says nothing about this one.
+    /// Resets the state when the model changes.
     fn of(&mut self, model: &str) -> &mut Self {
         if self.model != model {
             *self = Self { model: model.to_owned(), ..Self::default() };
@@ -43,42 +43,42 @@ impl ObservedWindow {
     }
 }
 
-/// What a request that does not fit teaches.
+/// What follows from a request that does not fit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum WindowOverflow {
-    /// With a shorter answer the same request may fit.
+    /// The same request may fit with a lower output limit.
     ShorterAnswer,
-    /// The conversation has to become shorter.
+    /// The conversation must be compacted.
     SmallerWindow,
 }
 
-/// What the next request takes of the window, and how much it may take.
+/// Size of the next request and its limits, in tokens.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct WindowMeasure {
     pub(crate) tokens: u64,
-    /// As much as the next request may take.
+    /// Maximum size of the next request.
     pub(crate) enough: u64,
-    /// The same, with room for some more after it.
+    /// Maximum size that leaves space for several more requests.
     pub(crate) to_work_in: u64,
 }
 
 impl Agent {
-    /// What fits: what requests showed, else what is known about the model.
+    /// The context window in tokens: learnt from requests, otherwise from the catalog.
     pub fn window(&self) -> u64 {
         let known = self.provider.info(&self.settings.model).window;
         let seen = self.seen_window.tokens.filter(|_| self.seen_window.model == self.settings.model);
         seen.map_or(known, |seen| seen.min(known))
     }
 
-    /// The window of a model and its longest answer, in tokens: what requests showed, else
-    /// what is known about it.
+    /// Context window and maximum output of a model, in tokens: learnt from requests, otherwise from the
+    /// catalog.
     pub fn limits_of(&self, model: &str) -> (u64, u64) {
         let info = self.provider.info(model);
         let seen = self.seen_window.tokens.filter(|_| self.seen_window.model == model);
         (seen.map_or(info.window, |seen| seen.min(info.window)), info.max_output)
     }
 
-    /// Lets the provider find out what fits into the model, where it has to ask.
+    /// Asks the provider for the model's window, if it has to be queried.
     pub(crate) async fn ask_window(&mut self) {
         let model = self.settings.model.clone();
         let before = self.provider.info(&model).window;
@@ -89,9 +89,8 @@ impl Agent {
         }
     }
 
-    /// Measures the next request. What every request begins with cannot be made
-    /// shorter: where it fills most of the window, half of what it leaves is for the
-    /// conversation, however full that makes the window.
+    /// Measures the next request. System prompt and tools cannot be shortened: if they fill most of the
+    /// window, the conversation gets half of the rest.
     pub(crate) fn measure(&mut self) -> WindowMeasure {
         let mut request = self.request();
         let tokens = self.provider.estimate_tokens(&request);
@@ -107,9 +106,8 @@ impl Agent {
         WindowMeasure { tokens, enough, to_work_in: kept + enough.saturating_sub(kept) * 4 / 5 }
     }
 
-    /// A request did not fit: the window is smaller than the list says. Where nobody
-    /// says how small, it may be the answer that has no room; if not, the window is
-    /// smaller than what was just sent.
+    /// Updates the window after a request that did not fit. If the provider names no size, first the
+    /// output limit is lowered, then the window is assumed to be smaller than the request.
     pub(crate) fn learn_window(&mut self, told: Option<u64>) -> WindowOverflow {
         let request = self.request();
         let sent = self.provider.estimate_tokens(&request);
@@ -123,15 +121,14 @@ impl Agent {
         WindowOverflow::SmallerWindow
     }
 
-    /// A request was answered: so much fits at least.
+    /// Updates the window after an answered request: at least its size fits.
     pub(crate) fn window_held(&mut self, used: &Usage) {
         let held = used.total_input() + used.output_tokens;
         let seen = self.seen_window.of(&self.settings.model);
         seen.tokens = seen.tokens.map(|tokens| tokens.max(held));
     }
 
-    /// The list does not know a window that was seen, so nobody else leaves room for
-    /// the request itself.
+    /// Lowers the output limit of a request for a learnt window, which the provider layer does not know.
     pub(crate) fn leave_room(&self, request: &mut Request) {
         let seen = &self.seen_window;
         if seen.model != request.model {

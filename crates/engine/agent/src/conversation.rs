@@ -1,4 +1,4 @@
-//! The conversation as the next request holds it, and the log it comes from.
+//! The conversation as sent in requests, and its log.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,13 +22,13 @@ use crate::{
     unfinished_calls::{CallsInLog, ExternalCallStates},
 };
 
-/// The mark that everything before it is summed up in what follows.
+/// Subtype of the log line that marks a compaction: the messages before it are replaced by those after
+/// it.
 pub(crate) const COMPACT_BOUNDARY: &str = "compact_boundary";
 
-/// The conversation and its log.
+/// A conversation and its log.
 ///
-/// **Invariant:** what is sent is derived from what is logged; nothing is in
-/// the one that is not in the other.
+/// **Invariant:** requests are derived from the log; messages are in both or in neither.
 pub struct Conversation {
     pub(crate) session_id: SessionId,
     pub(crate) messages: Vec<Arc<Message>>,
@@ -36,74 +36,73 @@ pub struct Conversation {
     cwd: String,
     log: LogWriter,
     log_path: Option<PathBuf>,
-    /// Results that reading the log added.
+    /// Results that were added while reading the log.
     pub(crate) settled: Vec<LogEntry>,
-    /// Whether they are in the log too.
+    /// Whether they were written to the log.
     settled_is_logged: bool,
-    /// What every line says beside the rest.
+    /// Fields added to every log line.
     stamp: Map<String, Value>,
-    /// Where lines of a log that is being read end: messages, and blocks of the
-    /// last one. A line that follows an earlier one than the last begins a
-    /// branch there.
+    /// While reading a log: the position after each line, as number of messages and of blocks in the
+    /// last one. A line whose parent is not the last line starts a branch there.
     pub(crate) ends: HashMap<String, (usize, usize)>,
-    /// The ids of all calls there ever were.
+    /// Ids of all calls ever made.
     calls: HashSet<CallId>,
-    /// Which results are in the next request.
+    /// Results that are part of the next request.
     held: ResultsInContext,
-    /// Which of them are only stubs.
+    /// Results that were replaced by stubs.
     stubbed: HashSet<CallId>,
-    /// Keeps secrets out of the log.
+    /// Masks secrets in log lines.
     pub(crate) masker: Masker,
-    /// Whether it is the conversation of an agent that another one started.
+    /// Whether this is a sub-agent's conversation.
     pub(crate) is_sidechain: bool,
-    /// Whose the log is to the store its lines go to as well, while it is read.
+    /// While reading: epoch of the log's owner in the remote store, if there is one.
     pub(crate) epoch: Option<u64>,
 }
 
-/// What a resumed session brings back beside its conversation.
+/// What a resumed session restores, besides the conversation.
 #[derive(Debug, Default)]
 pub struct Restored {
-    /// Changes tools made, in order.
+    /// Context changes made by tools, in order.
     pub changes: Vec<ContextChange>,
-    /// What everything had cost.
+    /// Total token usage.
     pub usage: Usage,
-    /// And in money.
+    /// Total cost in US dollars.
     pub usd: f64,
-    /// What calls left behind for the next time.
+    /// Metadata that calls stored for a resumed session.
     pub meta: Vec<(CallId, Map<String, Value>)>,
-    /// What outlives compactions.
+    /// State that survives compactions.
     pub kept: PreservedState,
-    /// What every request began with.
+    /// System prompt and tools that requests began with.
     pub prefix: StoredPrefix,
-    /// How many requests were answered.
+    /// Number of answered requests.
     pub requests: u64,
-    /// The answer whose blocks were read last.
+    /// Provider id of the answer whose blocks were read last.
     last_answer: Option<String>,
-    /// The last of them.
+    /// The last answered request.
     pub asked: Option<Box<RequestLine>>,
-    /// Answers that a killed process did not write down the cost of.
+    /// Answers whose cost a killed process did not log.
     unpaid: UnpaidAnswers,
     pub(crate) calls: CallsInLog,
-    /// Whether the last answer is there as a whole.
+    /// Whether the last answer is complete.
     pub(crate) answer_is_whole: bool,
-    /// Whether results follow their calls and not the line before them.
+    /// Whether the parent of a result line is the line of its call, instead of the line before it.
     results_branch: bool,
-    /// Lines of the conversation that no request could hold any more.
+    /// Number of old lines that were skipped because no request could contain them.
     pub left_out: usize,
-    /// What reading the log found.
+    /// Statistics of reading the log.
     pub report: ReadReport,
 }
 
 impl Restored {
-    /// Counts an answer. The sum is written when a prompt ends, and the last one may
-    /// not have.
+    /// Adds the cost of an answer. Totals are only written at the end of a prompt, so the last one may
+    /// be missing.
     fn count(&mut self, asked: &RequestLine) {
         self.usage += asked.usage;
         self.usd += asked.usd.unwrap_or_default();
     }
 }
 
-/// A line to be written.
+/// A line to be added.
 pub(crate) struct NewLogLine {
     pub(crate) uuid: String,
     pub(crate) message: Message,
@@ -111,20 +110,23 @@ pub(crate) struct NewLogLine {
     pub(crate) tool_use_result: Option<Value>,
 }
 
-/// Who a line comes from.
+/// Author of a line.
 pub(crate) enum MessageOrigin {
-    /// The person, or a tool.
+    /// The user, or a tool.
     User,
-    /// The program, in the person's place.
+    /// The program, with the user role.
     Meta,
-    /// The program, about something that ended or was sent; says what that was.
+    /// The program, reporting an event such as the end of a sub-agent.
     Reported(Value),
-    /// The model.
-    Model { model: String, id: String, usage: Usage },
+    Model {
+        model: String,
+        id: String,
+        usage: Usage,
+    },
 }
 
 impl Conversation {
-    /// An empty one; without a log nothing is kept.
+    /// Creates an empty conversation. Without a log, nothing is stored.
     pub fn new(session_id: SessionId, cwd: &Path, log: Option<LogFile>) -> Self {
         let mut conversation = Self {
             session_id,
@@ -150,8 +152,8 @@ impl Conversation {
         conversation
     }
 
-    /// One that goes on from a log. With `until` only up to the line of that
-    /// name.
+    /// Restores a conversation from a log, with `until` only up to and including the line with this
+    /// uuid.
     pub fn resume(
         session_id: SessionId,
         cwd: &Path,
@@ -161,10 +163,9 @@ impl Conversation {
         Self::resume_with(session_id, cwd, from, until, &|_: &CallId| None)
     }
 
-    /// The same. Calls at the end that have no result get one, which the log
-    /// gets too: a call that was said to start may have had its effect, and one
-    /// that was not has none. `seen` says what is known about the effects of such
-    /// a call, in words for the model without a full stop.
+    /// Like [`Conversation::resume`]. Open calls at the end get a result, also in the log: it says that
+    /// a started call may have had its effect, and that one that was not started had none. `seen`
+    /// describes known effects of such calls, as text for the model without a final full stop.
     pub fn resume_with(
         session_id: SessionId,
         cwd: &Path,
@@ -183,7 +184,7 @@ impl Conversation {
     ) -> std::io::Result<(Self, Restored)> {
         let mut restored = Restored::default();
         let recent = match until {
-            // The line may be anywhere.
+            // The line may be anywhere, so the whole log is read.
             Some(_) => log::RecentEntries::default(),
             None => log::recent(from)?,
         };
@@ -212,7 +213,7 @@ impl Conversation {
         Ok((conversation, restored))
     }
 
-    /// Tells others which results are in the next request.
+    /// A shared view of the results that are part of the next request.
     pub fn held(&self) -> ResultsInContext {
         self.held.clone()
     }
@@ -231,87 +232,83 @@ impl Conversation {
         self.held.set(held);
     }
 
-    /// Every line from now on says this about itself too.
+    /// Adds fields to every log line from now on.
     pub fn stamp(&mut self, fields: Map<String, Value>) {
         self.stamp = fields;
     }
 
-    /// Masks secrets in what is written from now on. What is sent stays as it
-    /// is, until the session is resumed.
+    /// Masks secrets in log lines from now on. Requests are not masked until the session is resumed.
     pub fn mask(&mut self, masker: Masker) {
         self.masker = masker;
     }
 
-    /// Starts from these messages instead of nothing; they are not logged.
+    /// Starts with these messages, which are not logged.
     pub fn begin_with(&mut self, messages: Vec<Message>) {
         self.messages = messages.into_iter().map(Arc::new).collect();
     }
 
-    /// Goes on writing to this log.
+    /// Sets the log to append to.
     pub fn set_log(&mut self, log: LogFile) {
         self.log_path = Some(log.path().to_owned());
         let owner = log.fence().map(crate::log::RemoteLogHandle::owner);
         let writer = WriterLine::of_this_process(self.session_id.as_str(), owner);
         self.log.attach(log, LogEntry::Haft(LogState::Writer(writer)));
         if !std::mem::replace(&mut self.settled_is_logged, true) {
-            // What cannot be written waits, and the person hears of it with the next line.
+            // Lines that cannot be written wait; the error is reported with the next line.
             self.log.write_down(&self.settled);
         }
     }
 
-    /// Writes down calls that act before they run, in this log. Without a log it
-    /// lets them run.
+    /// Returns a writer that logs calls with side effects before they run. Without a log it allows all
+    /// calls.
     pub fn witness(&self) -> Arc<dyn CallLog> {
         Arc::new(CallLogWriter { log: self.log.downgrade() })
     }
 
-    /// Says once that a log that could not be written is written again.
+    /// Reports once that the log is writable again.
     pub(crate) fn take_recovery(&self) -> Option<String> {
         self.log.take_recovery()
     }
 
-    /// The calls that did not run because the log could not be written, in words.
+    /// A text about calls that did not run because the log could not be written.
     pub(crate) fn take_refused(&self) -> Option<String> {
         self.log.take_refused()
     }
 
-    /// Keeps what is written from now on for [`Conversation::take_mirrored`].
+    /// Collects log lines from now on for [`Conversation::take_mirrored`].
     pub fn mirror(&mut self) {
         self.log.mirror(&self.settled);
     }
 
-    /// Whether what is written is kept for somebody.
+    /// Whether log lines are collected.
     pub fn is_mirrored(&self) -> bool {
         self.log.is_mirrored()
     }
 
-    /// What was written since the last time.
+    /// Takes the log lines since the last call.
     pub fn take_mirrored(&mut self) -> Vec<LogEntry> {
         self.log.take_mirrored()
     }
 
-    /// The session.
     pub fn session_id(&self) -> &SessionId {
         &self.session_id
     }
 
-    /// Where the log is.
     pub fn log_path(&self) -> Option<&Path> {
         self.log_path.as_deref()
     }
 
-    /// Whether a call with this id was ever made here.
+    /// Whether a call with this id was ever made.
     pub(crate) fn has_call(&self, id: &CallId) -> bool {
         self.calls.contains(id)
     }
 
-    /// What the next request holds.
+    /// The messages of the next request.
     pub fn messages(&self) -> &[Arc<Message>] {
         &self.messages
     }
 
-    /// The beginning is too long to be sent: the person's first words and a note
-    /// stand for it.
+    /// The beginning is too long to be sent: only the user's first message and a note remain.
     fn begin_without(&mut self, first: Option<LogEntry>, left_out: usize, restored: &mut Restored) {
         if let Some(first) = first {
             self.take(first, restored);
@@ -341,7 +338,7 @@ impl Conversation {
                 self.end_at(line.head.uuid);
             }
             LogEntry::Attachment(line) if line.head.is_sidechain == self.is_sidechain => {
-                // Others attach other things; what those said is not known here.
+                // Attachments of other programs have an unknown format.
                 if let Ok(attachment) = serde_json::from_value::<Attachment>(line.attachment) {
                     self.join(attachment.message());
                 }
@@ -381,8 +378,7 @@ impl Conversation {
         }
     }
 
-    /// Lines of the same speaker are one message: a block each for the model,
-    /// a result each for tools.
+    /// Merges consecutive lines of the same role into one message.
     fn join(&mut self, message: Message) {
         for block in &message.content {
             if let MessageBlock::ToolUse(call) = block {
@@ -393,7 +389,7 @@ impl Conversation {
             Some(last) if last.role == message.role => {
                 let content = &mut Arc::make_mut(last).content;
                 for block in message.content {
-                    // A call that was taken up again has one result: the later.
+                    // A deferred call that was run later has two results; the later one counts.
                     match content.iter_mut().find(|it| answers_the_same(it, &block)) {
                         Some(earlier) => *earlier = block,
                         None => content.push(block),
@@ -404,20 +400,20 @@ impl Conversation {
         }
     }
 
-    /// Adds lines to conversation and log. A log that cannot be written is
-    /// reported once; the conversation goes on, and the lines wait.
+    /// Adds lines to conversation and log. If the log cannot be written, the first failure is returned
+    /// as an error; the conversation continues and the lines wait.
     pub(crate) fn add(&mut self, lines: Vec<NewLogLine>) -> std::io::Result<()> {
         self.add_with(lines, Vec::new())
     }
 
-    /// The same, and state that goes with them, in one write.
+    /// Like [`Conversation::add`], with state entries in the same write.
     pub(crate) fn add_with(&mut self, lines: Vec<NewLogLine>, states: Vec<LogState>) -> std::io::Result<()> {
         let mut entries = self.entries(lines);
         entries.extend(states.into_iter().map(LogEntry::Haft));
         self.write(entries)
     }
 
-    /// Adds lines to the conversation; the entries are for the log.
+    /// Adds lines to the conversation and returns their log entries.
     pub(crate) fn entries(&mut self, lines: Vec<NewLogLine>) -> Vec<LogEntry> {
         let mut entries = Vec::new();
         for line in lines {
@@ -464,7 +460,7 @@ impl Conversation {
         entries
     }
 
-    /// Shows what a prompt named; the log says what that was.
+    /// Adds an attachment of a prompt to conversation and log.
     pub(crate) fn attach(&mut self, attachment: &Attachment) -> std::io::Result<()> {
         let head = self.head(uuid());
         let mut shown = json!(attachment);
@@ -474,10 +470,10 @@ impl Conversation {
         self.write(vec![LogEntry::Attachment(AttachmentLine { head, attachment: shown, rest })])
     }
 
-    /// Keeps state that is not part of the conversation.
+    /// Logs a state entry.
     pub(crate) fn note(&mut self, state: LogState) -> std::io::Result<()> {
         if matches!(state, LogState::Prompt { .. } | LogState::Told { .. }) && self.has_secrets(&state) {
-            // Masked it would be another prompt: the next process makes its own.
+            // A masked prompt would differ from the one that was sent, so it is not logged.
             return Ok(());
         }
         self.write(vec![LogEntry::Haft(state)])
@@ -490,13 +486,13 @@ impl Conversation {
         masked != plain
     }
 
-    /// Gives the session a name.
+    /// Names the session.
     pub(crate) fn name(&mut self, title: &str) -> std::io::Result<()> {
         let session_id = self.session_id.to_string();
         self.write(vec![LogEntry::CustomTitle { custom_title: title.to_owned(), session_id }])
     }
 
-    /// Results become shorter; the log says which, and keeps the long ones.
+    /// Replaces results by stubs; the log keeps the full results.
     pub(crate) fn shorten_results(&mut self, stubs: Vec<ResultStub>) -> std::io::Result<()> {
         self.apply_stubs(&stubs);
         self.note(LogState::Stubs { stubs })
@@ -521,7 +517,7 @@ impl Conversation {
         }
     }
 
-    /// Everything so far is replaced by these messages.
+    /// Replaces all messages.
     pub(crate) fn replace(&mut self, messages: Vec<Message>, metadata: Value) -> std::io::Result<()> {
         let mut rest = Map::new();
         rest.insert("compactMetadata".to_owned(), metadata);
@@ -537,12 +533,12 @@ impl Conversation {
             tool_use_result: None,
         });
         let added = self.add(lines.collect());
-        // A result that became a stub is not in the request any more.
+        // Results that became stubs are no longer part of the request.
         self.held.set(stays);
         added
     }
 
-    /// The text of the last thing the model said.
+    /// The last text of the model.
     pub(crate) fn last_text(&self) -> String {
         let last = self.messages.iter().rev().find(|message| message.role == Role::Assistant);
         let texts = last.into_iter().flat_map(|message| &message.content).filter_map(|block| match block {
@@ -580,7 +576,7 @@ fn answers_the_same(a: &MessageBlock, b: &MessageBlock) -> bool {
     }
 }
 
-/// A fresh name for a line.
+/// A new random uuid for a line.
 pub(crate) fn uuid() -> String {
     uuid::Uuid::new_v4().to_string()
 }
@@ -594,7 +590,7 @@ fn uuid_of(entry: &LogEntry) -> Option<&str> {
     }
 }
 
-/// Facts about a compaction, in their public shape.
+/// Metadata of a compaction, in the format of the Agent SDKs.
 pub(crate) fn compact_metadata(trigger: &str, tokens_before: u64) -> Value {
     json!({"trigger": trigger, "preTokens": tokens_before})
 }

@@ -1,4 +1,4 @@
-//! Going on from another agent's requests: the same beginning, byte for byte.
+//! Forking an agent: continuing with requests that begin with the same bytes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,29 +12,28 @@ use crate::{
     structured_output::STRUCTURED_OUTPUT,
 };
 
-/// What the last request of an agent was made of. Clones share it.
+/// Snapshot of an agent's last request. Clones share it.
 #[derive(Clone, Default)]
 pub struct ForkPoint(Arc<Mutex<Option<Arc<ForkBasis>>>>);
 
-/// What a request was made of, for an agent that goes on from it.
+/// The parts of a request that a fork reuses.
 pub struct ForkBasis {
-    /// How it was asked.
+    /// Request settings.
     pub settings: AgentSettings,
-    /// What the agent is told first, as it is wanted now.
+    /// The current system prompt.
     pub prompt: Arc<SystemPrompt>,
-    /// What it was told first.
+    /// The system prompt as sent with the first request.
     sent: Arc<SystemPrompt>,
-    /// The same with what was told since.
+    /// `sent`, with the updates the model received in messages since.
     known: Arc<SystemPrompt>,
     tools: Arc<ToolSet>,
-    /// Deferred tools that were loaded.
+    /// Names of deferred tools that were loaded.
     loaded: Vec<String>,
-    /// The conversation.
     pub messages: Vec<Arc<Message>>,
 }
 
 impl ForkPoint {
-    /// What the last request was made of, once there was one.
+    /// The parts of the last request; `None` before the first one.
     pub fn basis(&self) -> Option<Arc<ForkBasis>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -54,28 +53,28 @@ impl ForkBasis {
         }
     }
 
-    /// What the request began with.
+    /// The system prompt parts of the request.
     pub(crate) fn system(&self) -> Vec<SystemPart> {
         crate::prefix::system(&self.sent)
     }
 
-    /// The tools that were declared.
+    /// The tools declared in the request.
     pub(crate) fn tools(&self) -> Arc<ToolSet> {
         Arc::clone(&self.tools)
     }
 
-    /// The tool for output that must follow a schema, where the request had it.
+    /// The structured output tool, if the request declared it.
     fn structured(&self) -> Option<ToolDef> {
         self.tools.definitions().into_iter().find(|it| it.name == STRUCTURED_OUTPUT).cloned()
     }
 }
 
 impl Agent {
-    /// Notes what the request is made of that is about to be sent.
+    /// Saves the parts of the request that is about to be sent.
     pub(crate) fn note_fork_point(&mut self) {
         let Some(declared) = &self.declared else { return };
         let (sent, known) = declared.prompts();
-        // Prompts are long and hardly ever change: those of the request before are shared.
+        // System prompts are long and rarely change, so they are shared with the previous snapshot.
         let before = self.fork_point.basis();
         let shared = |prompt: &SystemPrompt| {
             let earlier = before.iter().flat_map(|it| [&it.sent, &it.known, &it.prompt]);
@@ -93,11 +92,11 @@ impl Agent {
         });
     }
 
-    /// Goes on from the request of another agent: its own requests begin with
-    /// the same bytes. The conversation must hold the same messages.
+    /// Makes this agent's requests begin with the same bytes as the given one's. The conversation must
+    /// contain the same messages.
     pub fn fork_from(&mut self, basis: &ForkBasis) {
         self.stored = basis.prefix();
-        // Its own log says it too, for whoever goes on from there.
+        // Logged too, for a process that resumes from this log.
         self.note(LogState::Prompt { prompt: Box::new(SystemPrompt::clone(&basis.sent)) });
         if basis.known != basis.sent {
             self.note(LogState::Told { prompt: Box::new(SystemPrompt::clone(&basis.known)) });
@@ -112,7 +111,7 @@ impl Agent {
 }
 
 impl Conversation {
-    /// Begins with messages of another conversation, which the log holds too.
+    /// Starts with copies of another conversation's messages, which are logged.
     pub fn inherit(&mut self, messages: &[Arc<Message>]) -> std::io::Result<()> {
         let lines = messages.iter().map(|message| NewLogLine {
             uuid: uuid(),
@@ -121,7 +120,7 @@ impl Conversation {
             tool_use_result: None,
         });
         let added = self.add(lines.collect());
-        // They are the same, and others hold them as well.
+        // Shares the identical messages instead of copying them.
         self.messages = messages.to_vec();
         added
     }

@@ -3,50 +3,49 @@ use std::time::{Duration, Instant};
 use haft_types::Usage;
 use serde::{Deserialize, Serialize};
 
-/// What bounds a run. Nothing set means no bound.
+/// Limits of a run. `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub struct RunLimits {
-    /// Requests to the model per prompt.
+    /// Maximum number of model requests per prompt.
     pub max_turns: Option<u32>,
-    /// Money, over the whole session.
+    /// Maximum cost of the whole session, in US dollars.
     pub max_usd: Option<f64>,
-    /// Tokens of input and output, cached ones included, over the whole session.
+    /// Maximum number of input and output tokens of the whole session, including cached ones.
     pub max_tokens: Option<u64>,
-    /// Time per prompt.
+    /// Maximum duration of a prompt.
     pub max_time: Option<Duration>,
 }
 
-/// What has been used.
+/// Usage so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunUsage {
-    /// Tokens.
     pub usage: Usage,
-    /// Money, where prices are known.
+    /// Cost in US dollars; models without a known price count as 0.
     pub usd: f64,
-    /// Requests since the last prompt.
+    /// Number of requests since the last prompt.
     pub turns: u32,
-    /// Time the model took to answer.
+    /// Total duration of model requests.
     pub api_time: Duration,
-    /// Answers whose use the provider did not tell: `usage` and `usd` hold an
-    /// estimate for them.
+    /// Number of answers without usage data from the provider; `usage` and `usd` contain estimates for
+    /// them.
     pub untold: u32,
 }
 
-/// A bound that was reached.
+/// A limit that was reached, and its value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LimitReached {
-    /// Requests.
+    /// Number of model requests.
     Turns(u32),
-    /// Money.
+    /// Cost in US dollars.
     Budget(f64),
-    /// Tokens.
+    /// Number of tokens.
     Tokens(u64),
-    /// Time.
+    /// Duration.
     Time(Duration),
 }
 
 impl RunLimits {
-    /// The first bound that another request would break.
+    /// The first limit that another request would exceed.
     pub(crate) fn reached(&self, spent: &RunUsage, since: Instant) -> Option<LimitReached> {
         let tokens = total(&spent.usage);
         self.max_turns
@@ -59,7 +58,7 @@ impl RunLimits {
 }
 
 impl RunLimits {
-    /// A warning about the first bound of which four fifths are used.
+    /// A warning about the first limit of which 80 % are used.
     pub(crate) fn near(&self, spent: &RunUsage, since: Instant) -> Option<String> {
         let (tokens, elapsed) = (total(&spent.usage), since.elapsed());
         let how_far =
@@ -77,8 +76,7 @@ impl RunLimits {
             })
     }
 
-    /// The bound that was exceeded by what was spent. What only just suffices is within
-    /// its bound.
+    /// The limit that was exceeded; reaching it exactly does not count.
     pub(crate) fn exceeded(&self, spent: &RunUsage) -> Option<LimitReached> {
         let tokens = total(&spent.usage);
         let usd = self.max_usd.filter(|most| *most < spent.usd).map(LimitReached::Budget);
@@ -86,7 +84,7 @@ impl RunLimits {
     }
 }
 
-/// Every token, cached or not.
+/// The sum of all tokens, cached or not.
 pub(crate) fn total(usage: &Usage) -> u64 {
     usage.input_tokens
         + usage.output_tokens

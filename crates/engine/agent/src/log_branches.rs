@@ -1,4 +1,4 @@
-//! Lines that follow an earlier one than the last.
+//! Branches in a log: lines whose parent is not the line before.
 
 use std::sync::Arc;
 
@@ -6,21 +6,20 @@ use haft_types::MessageBlock;
 
 use crate::{conversation::Conversation, log::ConversationLine};
 
-/// Where logs of Claude Code name the line of the call that a result is of. It is
-/// the parent of that result too, so that calls side by side look like branches.
+/// Field of Claude Code logs with the line of the call a result belongs to. That line is also the
+/// result's parent, so that parallel calls look like branches.
 const CALL_OF_RESULT: &str = "sourceToolAssistantUUID";
 
 impl Conversation {
-    /// A line ends here that a later one may follow.
+    /// Remembers the position after a line, which a later line can have as parent.
     pub(crate) fn end_at(&mut self, uuid: String) {
         let blocks = self.messages.last().map_or(0, |message| message.content.len());
         self.ends.insert(uuid.clone(), (self.messages.len(), blocks));
         self.last_uuid = Some(uuid);
     }
 
-    /// Leaves behind what came between a line and the one it follows: the session
-    /// went on from there. Results that follow their calls leave nothing behind,
-    /// and neither does what follows one of several.
+    /// Discards the messages between a line and its parent, because the session was rewound to the
+    /// parent. Results after their calls and siblings discard nothing.
     pub(crate) fn branch_at(&mut self, line: &ConversationLine, results_branch: &mut bool) {
         if line.rest.contains_key(CALL_OF_RESULT) {
             *results_branch = true;

@@ -1,4 +1,4 @@
-//! Going on where another process stopped: calls without a result get one.
+//! Resuming where another process stopped: open calls get a result.
 
 use std::path::Path;
 
@@ -12,9 +12,9 @@ use crate::{
 };
 
 impl Conversation {
-    /// One that goes on from a log that its store has given to this owner: what
-    /// an owner before did not tell the store, it did not do. Calls that were not
-    /// said to start are left for later ([`Agent::go_on`](crate::Agent::go_on)).
+    /// Restores a conversation from a log whose remote store has assigned it to this owner. What an
+    /// earlier owner did not report to the store did not happen. Calls that were not started are
+    /// deferred ([`Agent::go_on`](crate::Agent::go_on)).
     pub fn taken_over(
         session_id: SessionId,
         cwd: &Path,
@@ -30,7 +30,7 @@ impl Conversation {
         self
     }
 
-    /// Calls that the end of a process left without a result get one.
+    /// Adds results for calls that a killed process left open.
     pub(crate) fn settle(&mut self, calls: &mut CallsInLog, seen: &dyn ExternalCallStates) {
         for (call, text, became) in calls.results(&self.messages, self.session_id.as_str(), self.epoch, seen)
         {

@@ -1,4 +1,4 @@
-//! Results of calls, as the log and a shortened conversation hold them.
+//! Tool results in the log and in a compacted conversation.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -8,8 +8,7 @@ use std::{
 use haft_types::{CallId, Content, Message, MessageBlock, text};
 use serde_json::Value;
 
-/// Long texts of a structured result are in the message already; a log that held
-/// them twice would be twice as long.
+/// Shortens long texts of a structured result. The message contains them already.
 pub(crate) fn shorten_texts(value: &mut Value) {
     const LONG: usize = 1_000;
     match value {
@@ -23,7 +22,7 @@ pub(crate) fn shorten_texts(value: &mut Value) {
     }
 }
 
-/// Results that are the same before and after.
+/// Ids of the results that are identical before and after.
 pub(crate) fn unchanged_results(before: &[Arc<Message>], after: &[Message]) -> HashSet<CallId> {
     fn results<'a>(
         content: impl Iterator<Item = &'a MessageBlock>,

@@ -1,6 +1,5 @@
-//! What must survive when a conversation is made shorter: not as prose of a
-//! model that may forget, but as state. Tools tell what they did as
-//! [`CallEffect`]s; which tool it was does not matter here.
+//! State that must survive compaction: kept as data, not as text of a model that may forget it. Tools
+//! report it as [`CallEffect`]s, independent of the tool.
 
 use std::collections::BTreeMap;
 
@@ -11,48 +10,46 @@ use serde::{Deserialize, Serialize};
 
 use crate::repetition_guard::RepetitionEffect;
 
-/// State that outlives every compaction and every restart.
+/// State that survives every compaction and restart.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct PreservedState {
-    /// What the person said last, word for word.
+    /// The user's last message, verbatim.
     pub last_words: String,
-    /// The plan that was agreed to.
+    /// The approved plan.
     pub plan: Option<String>,
-    /// The to-do list, in order.
     pub todos: Vec<PreservedItem>,
-    /// Tasks by id.
+    /// Tasks, by id.
     pub tasks: BTreeMap<String, PreservedItem>,
-    /// What was not allowed.
+    /// Calls that were denied.
     pub denials: Vec<String>,
-    /// Commands that still run, by id.
+    /// Running background commands, by id.
     pub running: BTreeMap<String, String>,
-    /// Skills that were loaded, with their text.
+    /// Loaded skills with their text, by name.
     pub skills: BTreeMap<String, String>,
-    /// Files that were changed, the last one last.
+    /// Changed files, the latest last.
     pub files: Vec<String>,
-    /// Compactions since something was last done.
+    /// Number of compactions since the last activity.
     pub idle_compactions: u32,
 }
 
-/// Something to do.
+/// An item of a to-do list.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct PreservedItem {
-    /// What.
     pub text: String,
-    /// How far it is: `pending`, `in_progress`, `completed`, …
+    /// Status: `pending`, `in_progress`, `completed`, …
     pub status: String,
 }
 
-/// Longest list of one kind; the newest stay.
+/// Maximum length of each list; the newest entries are kept.
 const MOST: usize = 40;
 
-/// Characters of one skill, and of all together.
+/// Maximum characters of one skill, and of all skills together.
 const SKILL: usize = 20_000;
 const SKILLS: usize = 100_000;
 
 impl PreservedState {
-    /// Takes in what a call did.
+    /// Updates the state from a finished call.
     pub(crate) fn see(&mut self, call: &ToolUse, report: &CallReport, effect: RepetitionEffect) {
         if matches!(report.error, Some(ErrorKind::Denied | ErrorKind::GateFailed)) {
             let input = text::one_line(&call.input.to_string(), 200);
@@ -71,7 +68,7 @@ impl PreservedState {
         }
     }
 
-    /// Takes in what a call left behind.
+    /// Updates the state from a call's effect.
     fn follow(&mut self, trace: &CallEffect) {
         match trace {
             CallEffect::Plan(plan) => self.plan = Some(plan.clone()),
@@ -97,8 +94,7 @@ impl PreservedState {
         }
     }
 
-    /// The state as the next request holds it, in at most so many characters;
-    /// `None` when there is none.
+    /// The state as text for the next request, at most `most` characters long; `None` if it is empty.
     pub(crate) fn text(&self, most: usize) -> Option<String> {
         let mut parts = Vec::new();
         if let Some(plan) = &self.plan {
@@ -157,7 +153,7 @@ fn list(lines: &[String]) -> String {
     lines.iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Adds to a list of different things, the newest last.
+/// Adds a unique entry to a list, at its end.
 fn push(list: &mut Vec<String>, line: String) {
     list.retain(|known| *known != line);
     list.push(line);

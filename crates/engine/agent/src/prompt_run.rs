@@ -6,7 +6,7 @@ use haft_types::Usage;
 
 use crate::{DeniedToolCall, unusable::Demanded};
 
-/// What one prompt keeps track of.
+/// State of a running prompt.
 pub(crate) struct TurnProgress {
     pub(crate) started: Instant,
     pub(crate) usage_before: Usage,
@@ -15,14 +15,14 @@ pub(crate) struct TurnProgress {
     pub(crate) denials: Vec<DeniedToolCall>,
     pub(crate) stop_reason: Option<StopReason>,
     pub(crate) cuts: u32,
-    /// The last step of the ladder that made room for a request that did not fit.
+    /// The last compaction step that made space for a request that did not fit.
     pub(crate) rung: u32,
     pub(crate) stop_blocks: u32,
-    /// Whether it is a request of somebody, and not a report.
+    /// Whether the input is a request, not a report of background work.
     pub(crate) is_asked: bool,
-    /// Whether the model called something.
+    /// Whether the model has called a tool.
     pub(crate) has_called: bool,
-    /// Whether a call brought a result that the model can use.
+    /// Whether a call had a usable result.
     pub(crate) has_result: bool,
     pub(crate) demanded: Demanded,
 }
@@ -47,7 +47,7 @@ impl TurnProgress {
     }
 
     pub(crate) fn count(&mut self, answered: &[impl Borrow<AnsweredCall>]) {
-        // The results of one answer are one turn, however many calls it made.
+        // The results of one answer count as one turn.
         self.messages += u32::from(!answered.is_empty());
         self.has_called |= !answered.is_empty();
         self.has_result |= answered.iter().any(|it| it.borrow().report.error.is_none());

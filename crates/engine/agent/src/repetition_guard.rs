@@ -1,5 +1,4 @@
-//! Notices futile repetition: the same call with the same outcome, again and
-//! again.
+//! Detects futile repetition: the same call with the same outcome again and again.
 
 use std::{
     collections::{HashMap, HashSet, hash_map::DefaultHasher},
@@ -10,12 +9,12 @@ use haft_tool_runtime::CallReport;
 use haft_types::{CallId, ToolUse};
 use serde::{Deserialize, Serialize};
 
-/// From which repetition on something happens.
+/// Thresholds for repeated calls.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct RepeatLimits {
-    /// This repetition is answered instead of run.
+    /// Number of repetitions at which the call is refused instead of run.
     pub refuse: u32,
-    /// This one ends the turn.
+    /// Number of repetitions at which the turn ends.
     pub stop: u32,
 }
 
@@ -28,29 +27,28 @@ impl Default for RepeatLimits {
 /// What to do with a call.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum RepetitionVerdict {
-    /// Run it.
     Run,
-    /// Answer it with this.
+    /// Refuse it with this text.
     Refuse(String),
     /// End the turn, for this reason.
     Stop(String),
 }
 
-/// Whether a call changed something.
+/// Whether a call has side effects.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum RepetitionEffect {
-    /// It only looked.
+    /// It only reads.
     Looked,
     /// It may have changed something.
     Acted,
 }
 
-/// The calls since the last word of the person.
+/// The calls since the user's last message.
 #[derive(Debug, Default)]
 pub(crate) struct RepetitionGuard {
     limits: RepeatLimits,
     calls: HashMap<u64, Seen>,
-    /// Every call that acted, with its outcome in essence: what is in here is nothing new.
+    /// Calls with side effects and their normalised outcome; a repetition of one is not progress.
     known: HashSet<(u64, u64)>,
 }
 
@@ -66,7 +64,7 @@ impl RepetitionGuard {
         Self { limits, ..Self::default() }
     }
 
-    /// The person said something: what was futile may not be any more.
+    /// Forgets all calls, because the user sent a message.
     pub(crate) fn reset(&mut self) {
         self.calls.clear();
         self.known.clear();
@@ -77,7 +75,7 @@ impl RepetitionGuard {
         self.calls.contains_key(&of_call(call))
     }
 
-    /// Asked before a call runs.
+    /// Decides what to do with a call before it runs.
     pub(crate) fn look(&mut self, call: &ToolUse) -> RepetitionVerdict {
         let Some(seen) = self.calls.get_mut(&of_call(call)) else { return RepetitionVerdict::Run };
         let time = seen.times + 1;
@@ -98,13 +96,12 @@ impl RepetitionGuard {
         ))
     }
 
-    /// Told what came of a call. Something new that was done makes everything
-    /// worth another try: tests that fail again after an edit are no
-    /// repetition.
+    /// Records the outcome of a call. A new side effect resets the counts: tests that fail again after
+    /// an edit are not a repetition.
     pub(crate) fn tell(&mut self, call: &ToolUse, report: &CallReport, effect: RepetitionEffect) {
         let (key, text) = (of_call(call), report.content.to_text());
         let outcome = of_report(report, &text);
-        // What only looks is never something new that was done.
+        // A read-only call is never progress.
         let is_new = effect == RepetitionEffect::Acted && self.known.insert((key, in_essence(report, &text)));
         if is_new && report.error.is_none() {
             self.calls.values_mut().for_each(|seen| seen.times = seen.times.min(1));
@@ -125,8 +122,8 @@ fn of_call(call: &ToolUse) -> u64 {
     hasher.finish()
 }
 
-/// Two failures that differ only in numbers (times, process ids, addresses) are
-/// one failure; two successes are not: a poll that counts up is progress.
+/// Hash of a result. Failures that differ only in numbers (times, process ids, addresses) are equal;
+/// successes are not, because a poll that counts up is progress.
 fn of_report(report: &CallReport, text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     report.error.map(haft_tool::ErrorKind::name).hash(&mut hasher);
@@ -138,8 +135,7 @@ fn of_report(report: &CallReport, text: &str) -> u64 {
     hasher.finish()
 }
 
-/// The outcome without numbers and ids: a call that is made again and differs in
-/// these only has done nothing new.
+/// The outcome without numbers and ids, in which repeated calls may differ without being progress.
 fn in_essence(report: &CallReport, text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     report.error.map(haft_tool::ErrorKind::name).hash(&mut hasher);
@@ -157,7 +153,7 @@ fn in_essence(report: &CallReport, text: &str) -> u64 {
 fn without_numbers(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
-        // A run of digits, of whatever length, is one mark.
+        // A sequence of digits of any length counts as one character.
         match letter {
             '0'..='9' if out.ends_with('#') => (),
             '0'..='9' => out.push('#'),

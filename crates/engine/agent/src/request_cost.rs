@@ -1,34 +1,34 @@
-//! What answers cost, and who pays for them.
+//! The cost of answers, and the budgets it is charged to.
 
 use haft_types::{AgentId, Role, Usage};
 
 use crate::{Agent, answer_turn::IncomingAnswer, log::RequestPurpose};
 
-/// An answer that was paid for.
+/// The cost of one answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestCost {
-    /// Who asked.
+    /// The agent that sent the request.
     pub agent: AgentId,
-    /// Who answered.
+    /// Name of the model.
     pub model: String,
-    /// What it took.
+    /// Tokens used.
     pub usage: Usage,
-    /// Money, where the price is known.
+    /// Cost in US dollars; 0 without a known price.
     pub usd: f64,
-    /// Whether the provider said so, or it is an estimate.
+    /// Whether the provider reported the usage; otherwise it is an estimate.
     pub is_told: bool,
 }
 
-/// What an answer took.
+/// Usage of an answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct UsedTokens {
     pub(crate) usage: Usage,
-    /// Whether the provider said so, or it is an estimate.
+    /// Whether the provider reported the usage; otherwise it is an estimate.
     pub(crate) is_told: bool,
 }
 
 impl Agent {
-    /// A request that was answered, if only in part, is paid for and written down, once.
+    /// Charges and logs an answer, also a partial one, once.
     pub(crate) fn settle_begun(&mut self, answer: &mut IncomingAnswer) {
         self.pay(answer);
         if let Some(used) = answer.paid.filter(|_| !std::mem::replace(&mut answer.is_settled, true)) {
@@ -36,7 +36,7 @@ impl Agent {
         }
     }
 
-    /// Pays for an answer, once; what was set aside for it is free.
+    /// Charges an answer, once, and releases the rest of its reservation.
     pub(crate) fn pay(&mut self, answer: &mut IncomingAnswer) {
         if !answer.message_id.is_empty() && answer.paid.is_none() {
             answer.paid = Some(self.charge(&answer.model, answer.usage));
@@ -44,8 +44,7 @@ impl Agent {
         self.free_money();
     }
 
-    /// An answer broke off and is asked for again: what the provider counted of it
-    /// is paid for all the same.
+    /// Charges a broken answer that is requested again: the provider bills what it has counted.
     pub(crate) fn settle_broken(&mut self, answer: &IncomingAnswer) {
         if !answer.message_id.is_empty() && !answer.usage.is_untold() {
             let used = self.charge(&answer.model, answer.usage);
@@ -53,9 +52,8 @@ impl Agent {
         }
     }
 
-    /// Counts an answer, once: for this agent, and where it is paid. What a provider
-    /// does not tell is estimated, because no answer is for nothing. What was counted
-    /// comes back.
+    /// Adds an answer to the agent's usage and charges the budgets, once. Estimates the usage if the
+    /// provider did not report it. Returns what was charged.
     pub(crate) fn charge(&mut self, model: &str, usage: Usage) -> UsedTokens {
         let is_told = !usage.is_untold();
         let usage = if is_told { usage } else { self.guess() };
@@ -69,7 +67,7 @@ impl Agent {
         UsedTokens { usage, is_told }
     }
 
-    /// What the last answer took, about.
+    /// Estimates the usage of the last answer.
     fn guess(&mut self) -> Usage {
         let mut request = self.request();
         let whole = self.provider.estimate_tokens(&request);

@@ -1,4 +1,4 @@
-//! The result of a call becomes part of the conversation and its log.
+//! Adds results of calls to the conversation and its log.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::{
 };
 
 impl Agent {
-    /// Logs and reports a call that nobody heard of yet.
+    /// Logs and emits a finished call.
     pub(crate) fn add_result(&mut self, answered: &Arc<AnsweredCall>) {
         let uuid = self.log_result(answered);
         self.tell(AgentEvent::CallFinished(Arc::clone(answered)));
         self.tell(AgentEvent::ResultLogged { uuid, answered: Arc::clone(answered) });
     }
 
-    /// Puts a result into the conversation and returns its name in the log.
+    /// Adds a result to the conversation and returns the uuid of its log line.
     pub(crate) fn log_result(&mut self, AnsweredCall { call, report }: &AnsweredCall) -> String {
         if let Some(tape) = &self.tape {
             tape.call(call, report);

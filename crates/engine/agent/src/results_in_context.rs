@@ -5,13 +5,13 @@ use std::{
 
 use haft_types::CallId;
 
-/// Which results the next request holds in full. Clones share it: tools that
-/// say "you have seen this already" ask here first.
+/// The calls whose full results are part of the next request. Tools check it before they answer
+/// "unchanged since the last read". Clones share the state.
 #[derive(Clone, Debug, Default)]
 pub struct ResultsInContext(Arc<Mutex<HashSet<CallId>>>);
 
 impl ResultsInContext {
-    /// Whether the result of this call is in the next request.
+    /// Whether the result of this call is part of the next request.
     pub fn holds(&self, call: &CallId) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(call)
     }

@@ -19,8 +19,8 @@ use regex::Regex;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-/// What secrets look like: keys of well-known services, tokens, private keys.
-/// Only shapes that nothing else has; a hash or an id is none.
+/// Patterns of secrets: API keys of well-known services, tokens, private keys. Only formats that are
+/// unambiguous; hashes and ids do not match.
 static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     let shapes = [
         r"\b(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,}",
@@ -43,8 +43,7 @@ static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     shapes.iter().filter_map(|shape| Regex::new(shape).ok()).collect()
 });
 
-/// Texts that may hold a shape hold one of these; looking for all of them at once
-/// is cheap.
+/// A cheap pre-check: every text that matches a pattern contains one of these.
 static HINT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let hints = [
         "_live_",
@@ -73,13 +72,12 @@ static HINT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&hints.join("|")).ok()
 });
 
-/// `NAME=value`, as in a file of variables; in capitals, so that code is not
-/// meant. The name decides.
+/// `NAME=value`, as in a file of environment variables; upper case only, to skip source code. The name
+/// decides whether the value is secret.
 static VARIABLE: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"\b([A-Z][A-Z0-9_]*)=(["']?)([^\s"'`$(){}<>,;]{6,})"#).ok());
 
-/// The same in every spelling that files of keys have: `name: value`,
-/// `"name": "value"`, `name = value`.
+/// Assignments as in configuration files: `name: value`, `"name": "value"`, `name = value`.
 static ASSIGNMENT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r#"(?m)(?:^|[\s:"'{,/])([A-Za-z_][A-Za-z0-9_.-]*)["']?[ \t]*[=:][ \t]*(?:"([^"\n]{4,})"|'([^'\n]{4,})'|([^\s"'#,]{4,}))"#,
@@ -91,33 +89,32 @@ static ASSIGNMENT: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static SPOKEN: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i)\b(password|passwd|passphrase)[ \t]+([^\s=:]{4,})").ok());
 
-/// The password in an address.
+/// The password in a URL.
 static IN_ADDRESS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"[a-z]://[^/\s:@]*:([^@\s/]{4,})@").ok());
 
 static PLACEHOLDER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"«secret:[^»\s]{1,80}»").ok());
 
-/// Replaces secrets by stable placeholders: the same secret gets the same name,
-/// and names say nothing about it. Clones share what is known.
+/// Replaces secrets by placeholders. The same secret always gets the same placeholder, which does not
+/// reveal its value. Clones share the known secrets.
 #[derive(Clone, Debug, Default)]
 pub struct Masker {
     known: Arc<RwLock<Vec<KnownSecret>>>,
     in_results: MaskedResults,
 }
 
-/// Which results are masked before a model reads them.
+/// Which tool results are masked before the model reads them.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum MaskedResults {
-    /// None.
     Off,
-    /// What comes from files that hold keys, wherever it turns up again.
+    /// Values from key files, wherever they occur.
     #[default]
     KeyFiles,
     /// Everything that looks like a secret.
     All,
 }
 
-/// A value and what to call it.
+/// A secret value and its name.
 #[derive(Clone, Debug)]
 struct KnownSecret {
     value: String,
@@ -125,18 +122,18 @@ struct KnownSecret {
 }
 
 impl KnownSecret {
-    /// Whether the value is a word that stands in other texts too.
+    /// Whether the value could also be a common word.
     fn is_telling(&self) -> bool {
         let has = |kind: fn(&char) -> bool| self.value.chars().any(|letter| kind(&letter));
         12 <= self.value.len() && has(char::is_ascii_digit) && has(char::is_ascii_alphabetic)
     }
 }
 
-/// A shorter value would be found in innocent text.
+/// Minimum length of a secret; shorter values would match ordinary text.
 const SHORTEST: usize = 8;
 
 impl Masker {
-    /// Knows the values of variables whose names say that they are secret.
+    /// Creates a masker that knows the values of variables with secret-looking names.
     pub fn of_env(variables: impl IntoIterator<Item = (String, String)>) -> Self {
         let masker = Self::default();
         for (name, value) in variables {
@@ -147,21 +144,21 @@ impl Masker {
         masker
     }
 
-    /// Knows one more secret. A value of a few letters would be found everywhere.
+    /// Adds a secret. Values that are too short are ignored.
     pub fn know(&self, name: &str, value: &str) {
         if SHORTEST <= value.trim().len() {
             self.learn(name, value.trim());
         }
     }
 
-    /// A value without the secrets in its texts.
+    /// Masks all texts in a serialisable value.
     pub(crate) fn masked<T: Serialize + DeserializeOwned>(&self, value: T) -> T {
         let Ok(mut shown) = serde_json::to_value(&value) else { return value };
         self.mask_value(&mut shown);
         serde_json::from_value(shown).unwrap_or(value)
     }
 
-    /// The same for other results.
+    /// Sets which tool results are masked.
     #[must_use]
     pub fn in_results(mut self, which: MaskedResults) -> Self {
         self.in_results = which;
@@ -172,7 +169,7 @@ impl Masker {
         self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Remembers a secret and says what it is called.
+    /// Adds a secret and returns its placeholder.
     fn learn(&self, name: &str, value: &str) -> String {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(secret) = known.iter().find(|secret| secret.value == value) {
@@ -186,12 +183,12 @@ impl Masker {
             number += 1;
         }
         known.push(KnownSecret { value: value.to_owned(), placeholder: placeholder.clone() });
-        // The longest first: one may be a part of another.
+        // Longest first, because one secret can contain another.
         known.sort_by_key(|secret| std::cmp::Reverse(secret.value.len()));
         placeholder
     }
 
-    /// The text without secrets; `None` when there are none in it.
+    /// Masks a text. Returns `None` if it contains no secret.
     pub fn mask(&self, text: &str) -> Option<String> {
         let mut masked = replace_known(text, &self.known());
         masked = replace_shapes(masked, text);
@@ -204,8 +201,8 @@ impl Masker {
         }
     }
 
-    /// The text with stars in the place of secrets, each as long as it was, so
-    /// that everything else stays where it is; `None` when there are none in it.
+    /// Replaces secrets by asterisks of the same length, so that offsets do not change. Returns `None`
+    /// if the text contains no secret.
     pub fn blank(&self, text: &str) -> Option<String> {
         let stars = |value: &str| "*".repeat(value.len());
         let mut blanked: Option<String> = None;
@@ -225,8 +222,8 @@ impl Masker {
         blanked
     }
 
-    /// The text of a file that holds keys, without them; they are known from now
-    /// on.
+    /// Masks the content of a key file and adds its secrets to the known ones. Returns `None` if there
+    /// are none.
     fn mask_key_file(&self, text: &str) -> Option<String> {
         let mut masked: Option<String> = None;
         for pattern in SHAPES.iter() {
@@ -248,7 +245,7 @@ impl Masker {
         masked
     }
 
-    /// Masks every text in a value.
+    /// Masks all strings in a JSON value.
     pub fn mask_value(&self, value: &mut Value) {
         each_text(value, &mut |text| {
             if let Some(masked) = self.mask(text) {
@@ -257,8 +254,8 @@ impl Masker {
         });
     }
 
-    /// Masks a message. Thinking is signed: what had to be masked loses its
-    /// signature, so that it is never sent back.
+    /// Masks a message. Thinking blocks that were masked lose their signature, so that they are never
+    /// sent back.
     pub(crate) fn mask_message(&self, message: &mut Message) {
         for block in &mut message.content {
             match block {
@@ -271,7 +268,7 @@ impl Masker {
                     if let Some(masked) = self.mask(thinking) {
                         (*thinking, *signature) = (masked, String::new());
                     } else if signature.starts_with(['[', '{']) && self.mask(signature).is_some() {
-                        // Some forms keep the thought itself in there.
+                        // Some providers store the thinking text in the signature.
                         signature.clear();
                     }
                 }
@@ -323,8 +320,7 @@ impl SecretMask for Masker {
 }
 
 impl Masker {
-    /// Masks lines that come from files of keys, and what was learnt from such
-    /// files before.
+    /// Masks lines from key files, and secrets learnt from such files before.
     fn mask_key_lines(&self, text: &str, is_key_file: bool) -> Option<String> {
         let masked = if is_key_file { self.mask_key_file(text) } else { self.mask_named_lines(text) };
         let telling: Vec<KnownSecret> = self.known().into_iter().filter(KnownSecret::is_telling).collect();
@@ -332,8 +328,7 @@ impl Masker {
         again.or(masked)
     }
 
-    /// Lines that say they come from such a file, as searches print them:
-    /// `path:12:line`, or the path on a line of its own and the lines below.
+    /// Masks lines of search output that come from key files: `path:12:line`, or lines below their path.
     fn mask_named_lines(&self, text: &str) -> Option<String> {
         const NAMES: [&str; 9] =
             [".env", ".npmrc", ".netrc", ".pem", ".key", "id_", "redentials", "ecrets.", ".pgpass"];
@@ -364,7 +359,7 @@ impl Masker {
     }
 }
 
-/// Whether a call reads a file that holds keys, as far as it says.
+/// Whether the declared accesses of a call include a key file.
 fn reads_key_file(reach: &AccessSet) -> bool {
     let AccessSet::Declared(accesses) = reach else { return false };
     accesses.iter().any(|access| match access {
@@ -407,7 +402,7 @@ fn replace_known(text: &str, known: &[KnownSecret]) -> Option<String> {
     masked
 }
 
-/// Whether an equals sign stands behind what can end the name of a variable.
+/// Whether an equals sign follows a possible end of a variable name.
 fn may_assign(text: &str) -> bool {
     let bytes = text.as_bytes();
     let ends_name = |at: &usize| matches!(bytes[*at], b'A'..=b'Z' | b'0'..=b'9' | b'_');
@@ -428,9 +423,8 @@ fn replace_shapes(mut masked: Option<String>, text: &str) -> Option<String> {
     masked
 }
 
-/// Replaces the values of assignments to secret names: `name` and `value` are the
-/// groups that hold them, 0 where the name does not decide; `usize::MAX` stands for
-/// the last group that took part.
+/// Replaces the values of assignments to secret names. `name` and `value` are group numbers; `name` 0
+/// means that any name counts, `usize::MAX` means the last group that matched.
 fn replaced(
     pattern: &Regex,
     text: &str,
@@ -461,8 +455,7 @@ fn replaced(
     })
 }
 
-/// Whether a value is only a hint where a secret would be: a variable, a
-/// placeholder, our own mark, a word of a template.
+/// Whether a value only refers to a secret: a variable, a placeholder, a template.
 fn stands_for_a_secret(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     value.starts_with(['$', '<', '{', '%', '«', '*', '[', '('])

@@ -1,5 +1,5 @@
-//! What the person was shown and no model hears: the log keeps it for whoever
-//! shows the session again.
+//! Output that the user saw but the model does not get. It is logged so that the session can be
+//! displayed again.
 
 use haft_types::MessageBlock;
 
@@ -8,7 +8,7 @@ use crate::{
     log::{LogState, ShownContent, ShownLine, ShownReason},
 };
 
-/// Words of an answer that were told and are in no block yet.
+/// Streamed text that is not part of a complete block yet.
 #[derive(Default)]
 pub(crate) struct OpenText {
     pub(crate) text: String,
@@ -27,7 +27,7 @@ impl OpenText {
         self.were_told |= !piece.is_empty();
     }
 
-    /// They are part of this block now.
+    /// Removes the text that this complete block contains.
     pub(crate) fn closed_by(&mut self, block: &MessageBlock) {
         match block {
             MessageBlock::Text { .. } => self.text.clear(),
@@ -36,8 +36,7 @@ impl OpenText {
         }
     }
 
-    /// What was shown of an answer, blocks and what is still open; whether words of
-    /// it were told at all.
+    /// Takes what was shown of an answer, and whether any text was.
     pub(crate) fn take_shown<'a>(
         &mut self,
         blocks: impl Iterator<Item = &'a MessageBlock>,
@@ -54,7 +53,7 @@ impl OpenText {
         (pieces, std::mem::take(&mut self.were_told))
     }
 
-    /// A thought that nobody ends any more.
+    /// Takes the text of an unfinished thinking block.
     pub(crate) fn take_thought(&mut self) -> Vec<ShownContent> {
         vec![ShownContent::Thought(std::mem::take(&mut self.thought))]
     }
@@ -69,13 +68,12 @@ impl ShownContent {
 }
 
 impl Agent {
-    /// What is said next holds the report of a run.
+    /// Logs that the next message contains the report of a run.
     pub fn note_heard(&mut self, run: String) {
         self.note(LogState::RunHeard { run });
     }
 
-    /// Keeps what the person was shown beside the conversation. Secrets are masked
-    /// as in every other line.
+    /// Logs what the user was shown besides the conversation. Secrets are masked.
     pub fn keep_shown(&mut self, mut line: ShownLine) {
         line.pieces.retain_mut(|piece| !piece.words_mut().is_empty());
         let texts = line.pieces.iter_mut().map(ShownContent::words_mut).chain([&mut line.typed]);
@@ -89,14 +87,14 @@ impl Agent {
         }
     }
 
-    /// Keeps words of an answer that are part of no message.
+    /// Logs text of an answer that is not part of any message.
     pub(crate) fn keep_words(&mut self, why: ShownReason, answer: &str, pieces: Vec<ShownContent>) {
         self.keep_shown(ShownLine { why, name: answer.to_owned(), typed: String::new(), pieces });
     }
 }
 
 impl EndReason {
-    /// Why a turn ended, for the person, where it is not plain from the rest.
+    /// A text for the user about why the turn ended; `None` if that is evident.
     pub fn remark(&self) -> Option<String> {
         match self {
             Self::Stopped(why) | Self::NoProgress(why) | Self::Incomplete(why) => {

@@ -1,4 +1,4 @@
-//! Questions beside an agent's work, which its conversation does not hold.
+//! Requests about a conversation that do not become part of it.
 
 use std::sync::Arc;
 
@@ -7,21 +7,19 @@ use haft_types::{AgentId, Message, MessageBlock, Role, Usage};
 
 use crate::{Budget, ForkBasis, RequestCost, build_request::DEFAULT_MAX_TOKENS, child_budget::cost_of};
 
-/// Who asks beside the work, and who pays.
+/// The provider and budget of a side request.
 pub struct SideRequest<'a> {
-    /// Who answers.
     pub provider: &'a Arc<dyn Provider>,
-    /// Who pays.
+    /// The budget it is charged to.
     pub payer: &'a Budget,
-    /// Whose work it is about.
+    /// The agent it is about.
     pub agent: &'a AgentId,
 }
 
 impl ForkBasis {
-    /// Asks something about the conversation as it was last sent: the request begins
-    /// with the same bytes, which the provider has at hand. Nothing is called, and
-    /// the conversation does not hold it. Nothing comes back where nobody pays, where
-    /// it fails, and where the answer has no words.
+    /// Asks a question about the conversation as last sent. The request begins with the same bytes, to
+    /// hit the prompt cache. No tools are run and the conversation does not change. Returns `None` if
+    /// the budget does not cover it, if it fails, or if the answer has no text.
     pub async fn ask_aside(&self, aside: SideRequest<'_>, question: &str) -> Option<String> {
         let SideRequest { provider, payer, agent } = aside;
         let mut request = self.aside_request(provider.as_ref(), question);

@@ -1,4 +1,4 @@
-//! Output that must follow a schema.
+//! Structured output: output that must match a JSON Schema.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use crate::EndReason;
 
-/// The tool that takes the output.
+/// Name of the tool that takes the output.
 pub(crate) const STRUCTURED_OUTPUT: &str = "StructuredOutput";
 
-/// How often the model may try.
+/// Maximum number of attempts.
 const ATTEMPTS: u32 = 5;
 
-/// Waits for output that follows a schema.
+/// Validates the output of a prompt.
 pub(crate) struct StructuredOutput {
     schema: Value,
     attempts: u32,
@@ -45,8 +45,7 @@ impl StructuredOutput {
         ToolDef::new(STRUCTURED_OUTPUT, about, wire_form(&self.schema))
     }
 
-    /// Checks an attempt without losing anything: a value that is only nearly
-    /// right is not right.
+    /// Validates an attempt. Values are not coerced.
     pub(crate) fn check(&mut self, input: &Value) -> Result<(), String> {
         let mut checked = input.clone();
         tags::restore_value(&mut checked);
@@ -73,7 +72,7 @@ impl StructuredOutput {
         }
     }
 
-    /// What to say to a model that is done without having delivered.
+    /// The demand to a model that stopped without delivering output; an error after too many attempts.
     pub(crate) fn nudge(&mut self) -> Result<String, EndReason> {
         self.attempts += 1;
         if ATTEMPTS <= self.attempts {
@@ -92,7 +91,7 @@ impl StructuredOutput {
         EndReason::NoStructuredOutput(self.problems.clone())
     }
 
-    /// The report of an accepted attempt.
+    /// The result of an accepted attempt.
     pub(crate) fn accepted(call: &ToolUse) -> CallReport {
         let mut report = CallReport::refused(
             call.id.clone(),

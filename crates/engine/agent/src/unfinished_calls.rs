@@ -1,4 +1,4 @@
-//! Calls that the end of a process left without a result.
+//! Calls that a killed process left without a result.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -6,26 +6,25 @@ use haft_types::{CallId, Message, MessageBlock, Role, ToolUse};
 
 use crate::log::{CallFinishedLine, CallStartedLine, WriterLine};
 
-/// What a log says about the calls in it, while it is read.
+/// State of the calls while a log is read.
 #[derive(Debug, Default)]
 pub(crate) struct CallsInLog {
-    /// Who writes the lines that are being read.
+    /// Writer of the lines that are being read.
     writer: Option<WriterLine>,
-    /// Who wrote the newest call.
+    /// Writer of the newest call.
     asked_by: Option<WriterLine>,
     started: HashSet<CallId>,
     left: HashSet<CallId>,
 }
 
-/// What became of a call without a result.
+/// State of a call without a result.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum UnfinishedCall {
-    /// It may have had its effect.
+    /// It may have had side effects.
     Unknown,
-    /// It cannot have had one: it was not said to start, and its process would
-    /// have said so.
+    /// It had no side effects: its start was not logged, and its process would have logged it.
     WithoutEffect,
-    /// The same, and the one who goes on runs it.
+    /// As [`Self::WithoutEffect`], and the resuming process runs it.
     LeftForLater,
 }
 
@@ -38,7 +37,7 @@ impl CallsInLog {
         self.started.insert(line.call);
     }
 
-    /// A call is done, or was left for later.
+    /// Records that a call is done or deferred.
     pub(crate) fn done(&mut self, line: &CallFinishedLine) {
         if line.left_for_later {
             self.left.insert(line.call.clone())
@@ -47,21 +46,20 @@ impl CallsInLog {
         };
     }
 
-    /// The calls that were left for later and not taken up since.
+    /// Takes the deferred calls that were not run since.
     pub(crate) fn take_left(&mut self) -> HashSet<CallId> {
         std::mem::take(&mut self.left)
     }
 
-    /// A line of the model.
+    /// Records a message of the model.
     pub(crate) fn said(&mut self, message: &Message) {
         if message.content.iter().any(|block| matches!(block, MessageBlock::ToolUse(_))) {
             self.asked_by.clone_from(&self.writer);
         }
     }
 
-    /// Results for the calls at the end of a conversation that have none.
-    /// `session` is the session of the log, `epoch` that of its owner where a store
-    /// has one, `seen` says what is known about the effects of a call.
+    /// Results for the open calls at the end of a conversation. `session` is the log's session, `epoch`
+    /// that of its owner in a remote store, `seen` knows the effects of calls.
     pub(crate) fn results(
         &self,
         messages: &[Arc<Message>],
@@ -100,7 +98,7 @@ impl UnfinishedCall {
                 "interrupted while it ran: it may be done in part or whole. What is known of its effects: {seen}. \
                  Check before doing it again."
             ),
-            // The words of the request linter, which answers calls in the middle of a conversation.
+            // The same text as the request linter uses for calls in the middle of a conversation.
             (Self::Unknown, None) => String::from(
                 "interrupted, outcome unknown: the call may or may not have had its effect. \
                  Check before doing it again.",
@@ -112,14 +110,13 @@ impl UnfinishedCall {
     }
 }
 
-/// What is known elsewhere about calls without a result.
+/// External knowledge about calls without a result.
 pub trait ExternalCallStates {
-    /// What is known about the effects of a call, in words for the model without a
-    /// full stop.
+    /// Known effects of a call, as text for the model without a final full stop.
     fn effects(&self, call: &CallId) -> Option<String>;
 
-    /// Whether somebody else can still say what came of a call: then it stays
-    /// open until that was asked.
+    /// Whether the outcome can still be queried elsewhere, for example from a tool host. The call then
+    /// stays open.
     fn is_known_elsewhere(&self, _call: &ToolUse) -> bool {
         false
     }
@@ -131,7 +128,7 @@ impl<F: Fn(&CallId) -> Option<String>> ExternalCallStates for F {
     }
 }
 
-/// Calls of the last answer without a result, if nothing else was said since.
+/// Calls of the last answer without a result, if no later message exists.
 pub(crate) fn open_calls(messages: &[Arc<Message>]) -> Vec<&ToolUse> {
     let (asked, results) = match messages {
         [.., asked] if asked.role == Role::Assistant => (asked, &[][..]),

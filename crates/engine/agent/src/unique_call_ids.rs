@@ -1,23 +1,21 @@
-//! Ids of calls that nobody else has. A result is found by the id of its call;
-//! some models number their calls anew in every answer, or give one id twice.
+//! Makes call ids unique, because results are matched by id. Some models restart their numbering in
+//! every answer, or use an id twice.
 
 use std::collections::HashMap;
 
 use haft_model::ModelEvent;
 use haft_types::{CallId, MessageBlock};
 
-/// The ids of one answer.
+/// The call ids of one answer.
 #[derive(Debug, Default)]
 pub(crate) struct CallIds {
-    /// What the call that goes by an id on the wire is called here, the newest of
-    /// them if there are several.
+    /// The unique id for each id used by the provider; for repeated ids that of the newest call.
     renamed: HashMap<CallId, CallId>,
     taken: Vec<CallId>,
 }
 
 impl CallIds {
-    /// Gives the calls in an event ids that neither this answer nor the
-    /// conversation has used.
+    /// Replaces call ids in an event that this answer or the conversation has used.
     pub(crate) fn make_unique(&mut self, event: &mut ModelEvent, is_used: impl Fn(&CallId) -> bool) {
         match event {
             ModelEvent::ToolStarted { id, .. } => *id = self.started(id, is_used),
@@ -25,7 +23,7 @@ impl CallIds {
             ModelEvent::CallWritten(call) => self.rename(&mut call.id),
             ModelEvent::Block(MessageBlock::ToolUse(call)) => self.finished(&mut call.id, is_used),
             ModelEvent::BadCall(bad) => self.finished(&mut bad.call.id, is_used),
-            // The whole answer comes again.
+            // The answer starts again from the beginning.
             ModelEvent::Retrying(_) => *self = Self::default(),
             _ => (),
         }
@@ -44,8 +42,7 @@ impl CallIds {
         id
     }
 
-    /// A call is complete; a provider that hands it out whole never said that it
-    /// began.
+    /// Handles a complete call, which some providers send without a start event.
     fn finished(&mut self, id: &mut CallId, is_used: impl Fn(&CallId) -> bool) {
         match self.renamed.remove(id) {
             Some(ours) => *id = ours,

@@ -1,5 +1,5 @@
-//! Answers that cannot be the last of a prompt: empty ones, and calls written as text
-//! in a form that nobody can read.
+//! Detects unusable last answers of a prompt: empty ones, and calls written as text in an unreadable
+//! format.
 
 use haft_model::{ToolCalls, unread_call};
 use haft_types::{Message, MessageBlock, Role};
@@ -7,29 +7,29 @@ use serde_json::json;
 
 use crate::{Agent, EndReason, InjectionReason, prompt_run::TurnProgress};
 
-/// Asks for words after results that a model left without any.
+/// The demand for a text answer after tool results.
 const ANSWER_IN_WORDS: &str = "The result is above. Answer the request in words now, without a call.";
 
-/// What was already demanded of the model in a prompt: each is demanded once.
+/// What was already demanded in this prompt; each demand is made once.
 #[derive(Debug, Default)]
 pub(crate) struct Demanded {
     words: bool,
     readable_call: bool,
 }
 
-/// What follows from an answer without calls.
+/// Assessment of an answer without calls.
 #[derive(Debug)]
 pub(crate) enum LastAnswer {
-    /// It can be the last one.
+    /// It can end the prompt.
     Usable,
-    /// The model was told what is missing, and has to be asked again.
+    /// A demand was added; ask the model again.
     AskAgain,
     /// The prompt ends without an answer.
     End(EndReason),
 }
 
 impl Agent {
-    /// Judges an answer without calls that would end the prompt.
+    /// Assesses an answer without calls that would end the prompt.
     pub(crate) fn judge_last(&mut self, run: &mut TurnProgress) -> LastAnswer {
         let Some(text) = self.words_of_last() else { return self.judge_empty(run) };
         let info = self.provider.info(&self.settings.model);
@@ -60,7 +60,7 @@ impl Agent {
 
     fn judge_empty(&mut self, run: &mut TurnProgress) -> LastAnswer {
         if self.tools.agent_id.child().is_some() {
-            // Whoever started it asks for a report, and takes earlier words for one.
+            // The parent of a sub-agent requests a missing report itself, and accepts earlier text.
             return LastAnswer::Usable;
         }
         if run.has_result && !std::mem::replace(&mut run.demanded.words, true) {
@@ -81,8 +81,8 @@ impl Agent {
         LastAnswer::AskAgain
     }
 
-    /// The words of the answer at the end of the conversation; none where it is empty.
-    /// Blocks that only a provider knows, such as its own searches, count as words.
+    /// The text of the last answer; `None` if it is empty. Provider-specific blocks, such as built-in
+    /// search results, count as text.
     fn words_of_last(&self) -> Option<String> {
         let last = self.conversation.messages().last().filter(|it| it.role == Role::Assistant)?;
         let mut text = String::new();

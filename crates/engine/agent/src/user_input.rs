@@ -6,48 +6,46 @@ use std::{
 use haft_types::{Block, Content, Message, MessageBlock, Role, tags};
 use serde::{Deserialize, Serialize};
 
-/// What the person, or the program in their place, says.
+/// Input of the user, or of the program on the user's behalf.
 #[derive(Clone, Debug, Default)]
 pub struct UserInput {
-    /// Its name in the log; made up when there is none.
+    /// Uuid of the log line; generated if `None`.
     pub uuid: Option<String>,
-    /// What is said.
     pub content: Vec<MessageBlock>,
-    /// What it names and the model is to see with it.
+    /// Files and directories the input mentions.
     pub attachments: Vec<Attachment>,
-    /// Where it comes from, if not from the person: the log says so.
+    /// Origin for the log, if the input does not come from the user.
     pub origin: Option<serde_json::Value>,
 }
 
-/// A file or directory that a prompt names, as the model is shown it.
+/// A file or directory mentioned in a prompt, with the content shown to the model.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attachment {
-    /// Which kind.
     #[serde(rename = "type")]
     pub kind: AttachmentKind,
-    /// The whole path.
+    /// Absolute path.
     pub filename: String,
-    /// The path as the person wrote it.
+    /// Path as the user wrote it.
     pub display_path: String,
-    /// What is shown.
+    /// Content shown to the model.
     pub content: Content,
 }
 
-/// Kinds of attachments.
+/// Kind of an attachment.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttachmentKind {
     /// A file.
     File,
-    /// A directory; its entries are shown.
+    /// A directory, shown as a list of its entries.
     Directory,
-    /// What is selected in an editor; its lines are shown.
+    /// The selection in an editor, shown as its lines.
     Selection,
 }
 
 impl Attachment {
-    /// For the model.
+    /// The attachment as a message to the model.
     pub(crate) fn message(&self) -> Message {
         let said = match self.kind {
             AttachmentKind::File | AttachmentKind::Directory => {
@@ -77,7 +75,7 @@ impl Attachment {
 }
 
 impl UserInput {
-    /// A line of text.
+    /// Input with one text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![MessageBlock::Text { text: text.into() }], ..Self::default() }
     }
@@ -91,33 +89,32 @@ impl UserInput {
     }
 }
 
-/// What was said while the agent worked. Clones share it.
+/// Input for a running agent. Clones share the queue.
 #[derive(Clone, Debug, Default)]
 pub struct AgentInbox(Arc<Mutex<VecDeque<UserInput>>>, Arc<Mutex<Vec<UserInput>>>);
 
 impl AgentInbox {
-    /// Says something; the agent hears it after the calls it is running.
+    /// Queues input; the agent receives it after the calls that are running.
     pub fn push(&self, input: UserInput) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(input);
     }
 
-    /// Says something that goes with the next request, if there is one: it is
-    /// no reason for another.
+    /// Queues input that goes along with the next request but does not cause one.
     pub fn mention(&self, input: UserInput) {
         self.1.lock().unwrap_or_else(PoisonError::into_inner).push(input);
     }
 
-    /// Takes everything that waits for an answer.
+    /// Takes the queued input that needs an answer.
     pub fn take(&self) -> Vec<UserInput> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
     }
 
-    /// Takes what was only mentioned.
+    /// Takes the queued input that does not cause a request.
     pub(crate) fn take_mentioned(&self) -> Vec<UserInput> {
         std::mem::take(&mut *self.1.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether nothing waits that wants an answer.
+    /// Whether no input that needs an answer is queued.
     pub fn is_empty(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }

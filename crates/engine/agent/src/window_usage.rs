@@ -1,4 +1,4 @@
-//! What fills the window.
+//! Reports what the context window contains.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,24 +8,24 @@ use serde::Serialize;
 
 use crate::Agent;
 
-/// What the next request would hold, in tokens, about.
+/// Estimated contents of the next request, in tokens.
 #[derive(Clone, Debug, Serialize)]
 pub struct WindowUsage {
-    /// Which model.
+    /// Name of the model.
     pub model: String,
-    /// Tokens of its window.
+    /// Size of the context window.
     pub window: u64,
-    /// Tokens kept free for the answer.
+    /// Tokens reserved for the answer.
     pub answer: u64,
-    /// From how many tokens on the conversation is made shorter.
+    /// Threshold of compaction.
     pub compact_at: u64,
-    /// Everything together.
+    /// Sum of all parts.
     pub total: u64,
-    /// What it is made of, in the order of the request.
+    /// The parts, in the order of the request.
     pub parts: Vec<WindowPart>,
-    /// The largest results.
+    /// The largest tool results.
     pub largest: Vec<WindowPart>,
-    /// Deferred tools that were loaded.
+    /// Names of deferred tools that were loaded.
     #[serde(skip)]
     pub loaded: Vec<String>,
 }
@@ -33,19 +33,18 @@ pub struct WindowUsage {
 /// A part of a request.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct WindowPart {
-    /// What it is.
     pub name: String,
-    /// How many there are.
+    /// Number of items.
     pub count: usize,
-    /// How much it is.
+    /// Estimated tokens.
     pub tokens: u64,
 }
 
-/// How many of the largest results are named.
+/// Maximum number of largest results listed.
 const LARGEST: usize = 5;
 
 impl Agent {
-    /// What the next request would hold.
+    /// Estimates what the next request contains.
     pub fn window_fill(&mut self) -> WindowUsage {
         let request = self.request();
         let mut parts = Vec::new();

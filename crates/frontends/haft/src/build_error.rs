@@ -1,16 +1,16 @@
 use haft_types::PermissionMode;
 
-/// Why there is no agent, or no set of tools.
+/// Why an agent or a tool set cannot be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The working directory is not there.
+    /// The working directory does not exist or is not accessible.
     #[error("the working directory: {0}")]
     Directory(std::io::Error),
-    /// There is no tokio runtime to live on.
+    /// There is no tokio runtime in the calling thread.
     #[error("an agent lives on a task: build it inside a tokio runtime")]
     Runtime,
-    /// Settings of the organisation forbid the mode that they name.
+    /// Managed settings of the organisation disable the mode they name.
     #[error("the settings forbid the permission mode {0}")]
     Mode(PermissionMode),
     /// The session cannot be opened.

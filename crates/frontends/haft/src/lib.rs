@@ -224,12 +224,13 @@ pub use haft_tool_runtime as runtime;
 pub use haft_types as types;
 pub use tool_set::Tools;
 
-/// The model that the environment of this process names, with its key: that of
-/// `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or another variable of `docs/models.md`. Reads
-/// variables only and sends nothing.
+/// Creates the provider that the process environment configures (`ANTHROPIC_API_KEY`, `OPENAI_API_KEY`
+/// or another variable of `docs/models.md`), with its key. Reads environment variables only and sends no
+/// request.
 ///
 /// # Errors
-/// No variable names a provider or a key, or what they say makes no sense.
+///
+/// No variable names a provider or a key, or a value is invalid.
 #[cfg(feature = "agent")]
 pub fn model_from_env() -> Result<impl haft_model::Provider + 'static, haft_model::ModelError> {
     let env = |name: &str| std::env::var(name).ok();
@@ -237,7 +238,7 @@ pub fn model_from_env() -> Result<impl haft_model::Provider + 'static, haft_mode
     choice.build(haft_model::ProviderOptions::from_env(&env))
 }
 
-/// What a file that defines tools or runs an agent usually needs.
+/// The names a program that defines tools or runs an agent usually needs.
 pub mod prelude {
     #[cfg(feature = "agent")]
     pub use haft_agent::{AgentEvent, EndReason, TurnEnd};

@@ -1,4 +1,4 @@
-//! Calls without a session: the pipeline, with the rules and hooks of the organisation.
+//! Tool calls without a session: the call pipeline with the rules and hooks of managed settings.
 
 use std::{
     path::{Path, PathBuf},
@@ -21,20 +21,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::BuildError;
 
-/// Where large results are, in the directory of a session.
+/// Subdirectory of a session's directory for large results.
 const TOOL_RESULTS: &str = "tool-results";
 
-/// What calls pass through, and the settings it was made of.
+/// The call pipeline, and the settings it was built from.
 pub(crate) struct LocalCalls {
     session: CallSession,
     place: CallPlace,
     store: SettingsStore,
     loaded: Arc<LoadedSettings>,
-    /// Whether hooks know that there are calls.
+    /// Whether the SessionStart hooks have run.
     has_begun: bool,
 }
 
-/// Where calls run, and whose variables hooks see.
+/// Directory and environment variables of calls.
 struct CallPlace {
     cwd: PathBuf,
     home: Option<PathBuf>,
@@ -45,7 +45,7 @@ struct CallPlace {
 impl LocalCalls {
     pub(crate) fn open(tools: Vec<Arc<dyn DynTool>>) -> Result<Self, BuildError> {
         let cwd = std::env::current_dir().and_then(|it| it.canonicalize()).map_err(BuildError::Directory)?;
-        // Of all settings only those of the organisation count.
+        // Only managed settings apply.
         let options = LoadOptions { layers: Vec::new(), ..LoadOptions::default() };
         Self::open_at(cwd, EnvVars::of_process(), options, tools)
     }
@@ -80,7 +80,7 @@ impl LocalCalls {
         Ok(Self { session, place, store, loaded, has_begun: false })
     }
 
-    /// Runs the calls of one message.
+    /// Runs the calls of one message. Returns one report per call, in order.
     pub(crate) async fn run(&mut self, calls: Vec<ToolUse>, cancel: &CancellationToken) -> Vec<CallReport> {
         self.follow_settings();
         if !std::mem::replace(&mut self.has_begun, true) {
@@ -90,8 +90,8 @@ impl LocalCalls {
         self.session.run_message(calls, cancel).await
     }
 
-    /// Rules and hooks as the settings are now; the mode stays. Where they forbid that
-    /// mode, what held so far still holds.
+    /// Applies the current rules and hooks; the mode does not change. If they disable the mode, the old
+    /// policy stays in force.
     fn follow_settings(&mut self) {
         let Some(loaded) = self.store.reload_if_changed() else { return };
         self.loaded = loaded;
@@ -104,13 +104,13 @@ impl LocalCalls {
 }
 
 impl Drop for LocalCalls {
-    /// Hooks hear that the calls are over, where there is still a runtime to run them.
+    /// Runs the SessionEnd hooks, if there is still a runtime.
     fn drop(&mut self) {
         let (true, Ok(runtime)) = (self.has_begun, tokio::runtime::Handle::try_current()) else { return };
         let empty = CallSessionState::new(&self.place.cwd);
         let pipeline = Arc::clone(&self.session.pipeline);
         let session = CallSession::new(pipeline, self.session.pool.clone(), empty);
-        // A tool that finds tools holds the pool it is in.
+        // The tool search refers to the pool that contains it; this breaks the cycle.
         session.pool.set(Pool::assemble(Vec::new(), Vec::new()));
         let cwd = self.place.cwd.clone();
         runtime.spawn(async move {
@@ -127,7 +127,7 @@ async fn tell_hooks(session: &CallSession, cwd: &Path, event: EventInput) {
     gate.hooks().get().run(&HookInput { base, event, aliases: Vec::new() }).await;
 }
 
-/// What decides about calls: the defaults, and what the organisation says.
+/// The permission policy: the defaults and the managed settings.
 fn policy(place: &CallPlace, store: &SettingsStore, loaded: &LoadedSettings) -> Result<Policy, BuildError> {
     let permissions = &loaded.settings.permissions;
     let CallPlace { cwd, home, variables, results } = place;
@@ -168,7 +168,7 @@ fn hooks(place: &CallPlace, store: &SettingsStore, loaded: &LoadedSettings) -> H
     Hooks::new(settings.hooks.clone(), ports)
 }
 
-/// A name for these calls: a random UUID.
+/// A random session id for these calls.
 fn session_id() -> SessionId {
     let number = state_dir::unguessable() & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
     let hex = format!("{number:032x}");

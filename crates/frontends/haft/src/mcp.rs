@@ -39,8 +39,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::program_spec;
 
-/// Serves tools: say how with the methods, then where with [`McpServeBuilder::stdio`] or
-/// [`McpServeBuilder::http`].
+/// Creates an MCP server for these tools. Configure it with the methods of the builder, then start it
+/// with [`McpServeBuilder::stdio`] or [`McpServeBuilder::http`].
 pub fn serve(tools: Vec<Arc<dyn DynTool>>) -> McpServeBuilder {
     let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let mut spec = program_spec(cwd);
@@ -48,26 +48,26 @@ pub fn serve(tools: Vec<Arc<dyn DynTool>>) -> McpServeBuilder {
     McpServeBuilder { spec, options: ServerOptions::default(), stop: CancellationToken::new() }
 }
 
-/// A server that is about to begin.
+/// Configures an MCP server.
 pub struct McpServeBuilder {
     spec: SessionSpec,
     options: ServerOptions,
     stop: CancellationToken,
 }
 
-/// Tools that are served over HTTP.
+/// A running MCP server over HTTP.
 pub struct ServedTools {
     server: HttpServer,
     session: SessionHandle,
 }
 
 impl ServedTools {
-    /// Where they are.
+    /// URL of the server.
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// Stops serving them, and ends their session.
+    /// Stops the server and closes its session.
     pub async fn stop(self) {
         self.server.stop().await;
         self.session.close().await;
@@ -75,56 +75,56 @@ impl ServedTools {
 }
 
 impl McpServeBuilder {
-    /// What clients know it by.
+    /// Sets the name and version that clients see.
     pub fn named(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
         (self.options.name, self.options.version) = (name.into(), version.into());
         self
     }
 
-    /// How the tools are meant to be used.
+    /// Sets instructions for the model about how to use the tools.
     pub fn instructions(mut self, text: impl Into<String>) -> Self {
         self.options.instructions = text.into();
         self
     }
 
-    /// Calls that match this rule need no question.
+    /// Adds an allow rule: matching calls run without a prompt.
     pub fn allow(mut self, rule: impl Into<String>) -> Self {
         self.spec.permissions.allow.push(rule.into());
         self
     }
 
-    /// Calls that match this rule are refused.
+    /// Adds a deny rule: matching calls are refused.
     pub fn deny(mut self, rule: impl Into<String>) -> Self {
         self.spec.permissions.deny.push(rule.into());
         self
     }
 
-    /// Changes anything else of the session behind the tools. Whom it asks does
-    /// not count: the client's person is asked.
+    /// Changes any other part of the session spec. Its approver is ignored: permission questions go to
+    /// the client's user.
     pub fn with_spec(mut self, change: impl FnOnce(&mut SessionSpec)) -> Self {
         change(&mut self.spec);
         self
     }
 
-    /// Where calls run.
+    /// Sets the working directory of calls. Default: the current directory.
     pub fn directory(mut self, cwd: impl Into<PathBuf>) -> Self {
         self.spec.place.cwd = cwd.into();
         self
     }
 
-    /// Ends [`McpServeBuilder::stdio`] when it fires.
+    /// Makes [`McpServeBuilder::stdio`] return when the token is cancelled.
     pub fn stop_when(mut self, stop: CancellationToken) -> Self {
         self.stop = stop;
         self
     }
 
-    /// The server itself, for transports of your own, and the session it lives
-    /// as long as.
+    /// Returns the server itself, for other transports, and the session it depends on: the server works
+    /// as long as the session is open.
     pub async fn into_server(self) -> io::Result<(ToolServer, SessionHandle)> {
         let clients = Clients::default();
         let mut spec = self.spec;
         spec.asking = ApproverSpec::Port(Arc::new(ClientApprover::new(clients.clone())));
-        // A client may have forgotten what it was shown.
+        // A client may have dropped earlier results from its context.
         spec.remembers_results = false;
         spec.model = None;
         let (handle, _events) = Session::open(spec).map_err(io::Error::other)?;
@@ -135,7 +135,7 @@ impl McpServeBuilder {
         Ok((server, handle))
     }
 
-    /// Serves one client over standard input and output until it leaves.
+    /// Serves one client over standard input and output, until the client disconnects.
     pub async fn stdio(self) -> io::Result<()> {
         let stop = self.stop.clone();
         let (server, session) = self.into_server().await?;
@@ -144,7 +144,7 @@ impl McpServeBuilder {
         served
     }
 
-    /// Serves any number of clients over HTTP until [`ServedTools::stop`].
+    /// Serves any number of clients over HTTP, until [`ServedTools::stop`].
     pub async fn http(self, options: HttpOptions) -> io::Result<ServedTools> {
         let (server, session) = self.into_server().await?;
         let server = haft_mcp_server::serve_http(server, options).await?;

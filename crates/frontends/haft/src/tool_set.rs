@@ -8,11 +8,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{BuildError, local_calls::LocalCalls};
 
-/// A set of tools and everything their calls pass through: input check, hooks, rules,
-/// time limits, a place for large results.
+/// A set of tools with the pipeline of their calls: input validation, hooks, permission rules, timeouts,
+/// storage of large results.
 ///
-/// Settings count only where they are the organisation's. What would ask is denied,
-/// unless the tools are those of a session whose spec says who answers.
+/// Only managed settings of the organisation apply. Calls that would ask are denied, unless the set was
+/// created from a session spec with an approver.
 pub struct Tools {
     runner: CallRunner,
     calls: u64,
@@ -25,21 +25,23 @@ enum CallRunner {
 }
 
 impl Tools {
-    /// These tools, in the current directory, with the default rules. Must be
-    /// called inside a tokio runtime.
+    /// Creates a tool set in the current directory, with the default rules. Must be called inside a
+    /// tokio runtime.
     ///
     /// # Errors
-    /// The working directory is gone, there is no runtime, or settings of the
-    /// organisation contradict each other.
+    ///
+    /// The working directory does not exist, there is no runtime, or managed settings contradict each
+    /// other.
     pub fn new(tools: Vec<Arc<dyn DynTool>>) -> Result<Self, BuildError> {
         tokio::runtime::Handle::try_current().map_err(|_| BuildError::Runtime)?;
         Ok(Self { runner: CallRunner::Local(Box::new(LocalCalls::open(tools)?)), calls: 0 })
     }
 
-    /// The tools of a session: its rules, its hooks, whom it asks. The model of the spec
-    /// is left out. Must be called inside a tokio runtime.
+    /// Opens a session for its tools, with its rules, hooks and approver. The model of the spec is
+    /// ignored. Must be called inside a tokio runtime.
     ///
     /// # Errors
+    ///
     /// There is no runtime, or the session cannot be opened.
     #[cfg(feature = "agent")]
     pub fn of(mut spec: haft_session::SessionSpec) -> Result<Self, BuildError> {
@@ -49,14 +51,14 @@ impl Tools {
         Ok(Self { runner: CallRunner::Session(handle), calls: 0 })
     }
 
-    /// Calls one tool. Whatever goes wrong is in the report.
+    /// Calls one tool. Errors are part of the report.
     pub async fn call(&mut self, name: &str, input: Value) -> CallReport {
         self.calls += 1;
         let id = format!("call-{}", self.calls);
         let tool_use = ToolUse { id: id.clone().into(), name: name.to_owned(), input };
         let mut reports = self.run(vec![tool_use], &CancellationToken::new()).await;
         reports.pop().unwrap_or_else(|| {
-            // The session was closed from elsewhere.
+            // Another handle has closed the session.
             CallReport::refused(
                 id.into(),
                 name.to_owned(),
@@ -66,9 +68,8 @@ impl Tools {
         })
     }
 
-    /// Runs the calls of one model message, as many at the same time as their tools
-    /// allow; reports come in the order of the calls. Firing `cancel` interrupts them,
-    /// and their reports say so.
+    /// Runs the calls of one model message, in parallel as far as their tools allow, and returns one
+    /// report per call in order. Cancelling `cancel` interrupts them, which their reports mention.
     pub async fn run(&mut self, calls: Vec<ToolUse>, cancel: &CancellationToken) -> Vec<CallReport> {
         match &mut self.runner {
             CallRunner::Local(local) => local.run(calls, cancel).await,
@@ -77,7 +78,7 @@ impl Tools {
         }
     }
 
-    /// The session underneath, if these are the [tools of one](Tools::of).
+    /// The session, if the set was created with [`Tools::of`].
     #[cfg(feature = "agent")]
     pub fn session(&self) -> Option<&haft_session::SessionHandle> {
         match &self.runner {

@@ -1,4 +1,4 @@
-//! What agents do that other agents started, as frames.
+//! Frames about sub-agents.
 
 use std::{
     collections::HashMap,
@@ -16,21 +16,21 @@ use crate::{
     frames::{supersede, uuid},
 };
 
-/// Deeper ones only tell that they begin and end.
+/// Maximum depth of agents whose activity is forwarded. For deeper ones only start and end are reported.
 const FORWARDED_DEPTH: u32 = 1;
 
-/// More of a report is in its log.
+/// Maximum characters of a report in a frame; the log contains all of it.
 const LONGEST_SUMMARY: usize = 2_000;
 
-/// What is known about agents that were told to the host.
+/// State of the sub-agents that were reported to the host.
 #[derive(Debug, Default)]
 pub(crate) struct AgentFrames {
     known: HashMap<AgentId, ChildIdentity>,
-    /// Agents that work in the background, as frames list them.
+    /// Running background agents, in the format of frames.
     pub(crate) running: Vec<Value>,
-    /// Whether the host wants what they say, beside what they do.
+    /// Whether the host wants the text of sub-agents, in addition to their tool calls.
     pub(crate) forward_text: bool,
-    /// Blocks that do not count any more, and were not told so.
+    /// Withdrawn blocks that the host was not told about yet, by agent.
     withdrawn: HashMap<AgentId, Vec<String>>,
     pub(crate) stats: AgentStats,
 }
@@ -68,7 +68,7 @@ impl AgentFrames {
         out
     }
 
-    /// The frame of something an agent did, for what is passed on.
+    /// The frames of an event of a sub-agent, if it is forwarded.
     pub(crate) fn work(&mut self, frames: &Frames, agent: &AgentId, event: &AgentEvent) -> Vec<Value> {
         let Some(facts) = self.known.get(agent).filter(|it| it.depth <= FORWARDED_DEPTH) else {
             return Vec::new();
@@ -116,7 +116,7 @@ impl AgentFrames {
         frames.system("task_progress", fields)
     }
 
-    /// The call that waited goes on without it.
+    /// A sub-agent moved to the background: its call returned.
     pub(crate) fn moved(&mut self, frames: &Frames, facts: &ChildIdentity) -> Vec<Value> {
         self.known.insert(facts.id.clone(), facts.clone());
         let fields = json!({"task_id": facts.id, "patch": {"is_backgrounded": true}});
@@ -150,7 +150,7 @@ impl AgentFrames {
     }
 }
 
-/// The report as far as it fits a frame, with where the rest is.
+/// The report, cut to fit a frame, with the path of the complete text.
 fn summary(report: &AgentReport) -> String {
     let text = match (report.text.trim(), &report.why) {
         ("", Some(why)) => why.clone(),
@@ -164,7 +164,7 @@ fn summary(report: &AgentReport) -> String {
     }
 }
 
-/// A frame of an agent says whose it is.
+/// Adds the id of the agent to a frame.
 fn owned(mut frame: Value, facts: &ChildIdentity) -> Value {
     frame["parent_tool_use_id"] = json!(facts.call);
     frame["agent_id"] = json!(facts.id);

@@ -1,4 +1,4 @@
-//! How many agents there were, for the last frame of a turn.
+//! Statistics about sub-agents, for the result frame of a turn.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -6,25 +6,25 @@ use haft_session::{AgentReport, ChildIdentity, KilledBy};
 use haft_types::AgentId;
 use serde_json::{Value, json};
 
-/// Agents of a session, counted.
+/// Statistics about a session's sub-agents.
 #[derive(Debug, Default)]
 pub(crate) struct AgentStats {
     seen: HashSet<AgentId>,
     by_type: BTreeMap<String, u64>,
-    /// Calls that wanted it in the background, in the foreground, and did not say.
+    /// Calls that requested background, foreground, or neither.
     requested: [u64; 3],
     in_background: u64,
     deepest: u32,
     by_agents: u64,
     completed: u64,
     failed: u64,
-    /// By the one that started it, the person, the end of the session.
+    /// Agents stopped by their parent, by the user, and by the end of the session.
     killed: [u64; 3],
 }
 
 impl AgentStats {
     pub(crate) fn started(&mut self, facts: &ChildIdentity) {
-        // One that goes on is no other one.
+        // A resumed agent is not counted again.
         if !self.seen.insert(facts.id.clone()) {
             return;
         }
@@ -50,7 +50,7 @@ impl AgentStats {
         }
     }
 
-    /// As results tell it; nothing where there were none.
+    /// The statistics as part of a result frame; `None` without sub-agents.
     pub(crate) fn frame(&self) -> Option<Value> {
         let spawned: u64 = self.by_type.values().sum();
         let [background, foreground, unset] = self.requested;

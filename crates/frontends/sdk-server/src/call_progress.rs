@@ -1,4 +1,4 @@
-//! How far calls are, as frames, not more often than anybody wants to read.
+//! Frames about the progress of calls, rate-limited.
 
 use std::{
     collections::HashMap,
@@ -9,10 +9,10 @@ use haft_agent::AgentEvent;
 use haft_types::{CallId, MessageBlock};
 use serde_json::{Value, json};
 
-/// Frames about one call are at least this far apart.
+/// Minimum time between two frames about the same call.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Calls that run.
+/// Running calls.
 #[derive(Debug, Default)]
 pub(crate) struct CallProgress {
     running: HashMap<CallId, TimedCall>,
@@ -26,7 +26,7 @@ struct TimedCall {
 }
 
 impl CallProgress {
-    /// Sees an event; the fields of a frame, where one is due.
+    /// Processes an event. Returns the fields of a frame if one is due.
     pub(crate) fn see(&mut self, event: &AgentEvent) -> Option<Value> {
         let now = Instant::now();
         match event {

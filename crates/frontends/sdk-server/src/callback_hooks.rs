@@ -1,4 +1,4 @@
-//! Hooks that are callbacks of the host.
+//! Hooks implemented by callbacks of the host.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 
 use crate::{MAX_LINE, SdkClient, SdkClientError, bounded_line, client::fits, frames::mcp_output};
 
-/// What a host's callback that cannot answer means.
+/// The effect of a callback that fails.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum OnFailure {
-    /// As if it had nothing to say.
+    /// The hook has no effect.
     Ignore,
-    /// What it was asked about does not happen.
+    /// The event is blocked.
     Block,
 }
 
@@ -26,8 +26,7 @@ struct CallbackHook {
     on_failure: OnFailure,
 }
 
-/// The definitions of `initialize.hooks`. Events we do not know are left out:
-/// they never happen here.
+/// Converts `initialize.hooks` to hook definitions. Unknown events are ignored.
 pub fn hook_definitions(hooks: &Value, host: &SdkClient) -> Vec<HookDefinition> {
     let source = Arc::new(HookSource::Named(String::from("the Agent SDK")));
     let mut definitions = Vec::new();
@@ -66,12 +65,12 @@ impl HookCallback for CallbackHook {
         Box::pin(async move {
             let error = match self.host.ask(self.request(&call)).await {
                 Ok(answer @ Value::Object(_)) => return Ok(heard(answer, &call).into()),
-                // Nothing to say.
+                // The hook has no effect.
                 Ok(Value::Null) => return Ok(json!({}).into()),
                 Ok(_) => SdkClientError::Refused(String::from("the answer is not an object")),
                 Err(error) => error,
             };
-            // A host that is gone cannot have agreed to anything.
+            // A host that is gone cannot have approved anything.
             if error == SdkClientError::Closed || self.on_failure == OnFailure::Block {
                 return Err(error.to_string());
             }
@@ -103,15 +102,15 @@ impl CallbackHook {
         if fits(&request) {
             return request;
         }
-        // Long inputs and outputs are shown cut. The frame around them needs
-        // room too, so they are cut as if twice as long.
+        // Long inputs and outputs are truncated. They are cut as if twice as long, to leave space for
+        // the rest of the frame.
         let doubled = json!({"request": request, "room": "x".repeat(MAX_LINE / 2)});
         let line = bounded_line(&doubled);
         serde_json::from_str::<Value>(&line).map(|mut it| it["request"].take()).unwrap_or(request)
     }
 }
 
-/// Words for people say who says them.
+/// Prefixes messages for users with the event and the tool, such as `PreToolUse:Bash says:`.
 fn heard(mut answer: Value, call: &HookCall) -> Value {
     if let Some(message) = answer["systemMessage"].as_str() {
         let about = call.json["tool_name"].as_str().map(|tool| format!(":{tool}")).unwrap_or_default();

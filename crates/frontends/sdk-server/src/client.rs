@@ -1,4 +1,4 @@
-//! Questions to the host.
+//! Requests to the host.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::MAX_LINE;
 
-/// The program at the other end. Clones are the same host.
+/// The connection to the host program. Clones share it.
 #[derive(Clone)]
 pub struct SdkClient(Arc<ClientLine>);
 
@@ -17,14 +17,14 @@ struct ClientLine {
     questions: PendingMap<String, (), Result<Value, SdkClientError>>,
 }
 
-/// Why a question has no answer.
+/// Why a request to the host has no answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum SdkClientError {
-    /// The host is gone, or listens no longer.
+    /// The host has disconnected or closed its input.
     Closed,
-    /// The host says it cannot answer.
+    /// The host answered with this error.
     Refused(String),
-    /// The question does not fit a line.
+    /// The request exceeds the maximum line length.
     TooLong,
 }
 
@@ -39,18 +39,17 @@ impl std::fmt::Display for SdkClientError {
 }
 
 impl SdkClient {
-    /// A host that is told things in order with the events of a session.
+    /// Creates a connection whose frames are sent in order with the events of a session.
     pub fn new(events: EventSender) -> Self {
         Self(Arc::new(ClientLine { events, questions: PendingMap::default() }))
     }
 
-    /// Sends a frame; if nobody reads any more, nobody misses it.
+    /// Sends a frame. Discarded if nobody reads any more.
     pub fn tell(&self, frame: Value) {
         self.0.events.tell(SessionEventKind::Echo(frame));
     }
 
-    /// Asks, and waits for the answer. Dropping the future takes the question
-    /// back.
+    /// Sends a request and waits for the answer. Dropping the future cancels the request.
     pub async fn ask(&self, request: Value) -> Result<Value, SdkClientError> {
         let id = uuid::Uuid::new_v4().to_string();
         let frame = json!({"type": "control_request", "request_id": id, "request": request});
@@ -59,25 +58,25 @@ impl SdkClient {
         asked.unwrap_or(Err(SdkClientError::Closed))
     }
 
-    /// The host answered. Answers to what nobody asked, or asks no more, are
+    /// Passes an answer of the host to the waiting request. Answers to unknown or cancelled requests are
     /// ignored.
     pub fn answered(&self, request_id: &str, answer: Result<Value, String>) {
         self.0.questions.resolve(request_id, answer.map_err(SdkClientError::Refused)).ok();
     }
 
-    /// The host will answer nothing any more.
+    /// Fails all open and future requests with [`SdkClientError::Closed`].
     pub fn close(&self) {
         self.0.questions.close();
     }
 }
 
-/// Whether a request can be sent as it is.
+/// Whether a request fits into a line.
 pub(crate) fn fits(request: &Value) -> bool {
-    // Room for the envelope.
+    // Space for the envelope.
     request.to_string().len() < MAX_LINE - 200
 }
 
-/// A host whose frames come out of the receiver.
+/// A host for tests, whose frames are sent to the receiver.
 #[cfg(test)]
 pub(crate) fn heard_host() -> (SdkClient, tokio::sync::mpsc::UnboundedReceiver<Value>) {
     let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();

@@ -1,4 +1,4 @@
-//! MCP servers of the host, in its own process or by configuration.
+//! MCP servers of the host: in its process, or by configuration.
 
 use std::{
     collections::BTreeMap,
@@ -15,18 +15,18 @@ use serde_json::{Map, Value, json};
 
 use crate::{SdkClient, SdkClientError, client::fits};
 
-/// The in-process servers of the host. Clones are the same servers.
+/// The in-process MCP servers of the host. Clones share them.
 #[derive(Clone)]
 pub struct ClientMcpServers {
     host: SdkClient,
-    /// How long a call may take, where somebody says so.
+    /// Default timeout of calls; `None` for the client's default.
     call_limit: Option<Duration>,
     known: Arc<Mutex<BTreeMap<String, KnownServer>>>,
-    /// How long a call to one server may take, where the host says so.
+    /// Timeouts of calls by server, as set by the host.
     own_limits: Arc<Mutex<BTreeMap<String, Duration>>>,
 }
 
-/// Shorter limits for calls are not meant.
+/// Minimum timeout; shorter values are ignored as mistakes.
 const SHORTEST_LIMIT: Duration = Duration::from_secs(1);
 
 struct KnownServer {
@@ -41,7 +41,7 @@ struct ClientMcpConnection {
 }
 
 impl ClientMcpServers {
-    /// Servers of this host, whose calls may take so long.
+    /// Creates the servers of this host. `call_limit` is the timeout of their calls.
     pub fn new(host: SdkClient, call_limit: Option<Duration>) -> Self {
         Self { host, call_limit, known: Arc::default(), own_limits: Arc::default() }
     }
@@ -50,8 +50,8 @@ impl ClientMcpServers {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over `timeout` in milliseconds of these configurations, for servers that
-    /// are configured from now on.
+    /// Reads `timeout` (milliseconds) of these configurations. It applies to servers configured
+    /// afterwards.
     pub fn limit_calls(&self, configs: &Map<String, Value>) {
         let mut limits = self.own_limits.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, config) in configs {
@@ -62,8 +62,8 @@ impl ClientMcpServers {
         }
     }
 
-    /// The configuration of one server. Its tools are in every request: the
-    /// program that embeds us made them for this session.
+    /// The configuration of a server. Its tools are declared in every request, because the embedding
+    /// program wrote them for this session.
     pub fn config(&self, name: &str) -> ServerConfig {
         let mut known = self.known();
         let known = known.entry(name.to_owned()).or_insert_with(|| {
@@ -86,7 +86,7 @@ impl ClientMcpServers {
         config
     }
 
-    /// A server said something by itself.
+    /// Passes a notification or request that a server sent by itself.
     pub fn deliver(&self, server: &str, message: Value) {
         if let Some(known) = self.known().get(server)
             && let Some(inbox) = &*known.connection.inbox()
@@ -118,12 +118,12 @@ impl McpConnection for ClientMcpConnection {
             };
             let reply = answer.get_mut("mcp_response").map(Value::take).unwrap_or_default();
             match (id, reply) {
-                // Notifications are acknowledged with something nobody asked for.
+                // The SDKs answer notifications with an unrequested message, which is ignored.
                 (None, _) => Ok(None),
                 (Some(id), Value::Object(mut reply))
                     if reply.contains_key("result") || reply.contains_key("error") =>
                 {
-                    // The SDKs answer one question at a time, so it is ours.
+                    // The SDKs answer one request at a time, so the answer belongs to this request.
                     reply.insert(String::from("id"), id);
                     reply.entry("jsonrpc").or_insert(json!("2.0"));
                     Ok(Some(Value::Object(reply)))
@@ -142,7 +142,7 @@ impl McpConnection for ClientMcpConnection {
     }
 }
 
-/// The call failed, the connection did not.
+/// Returns an error response: the call failed, not the connection.
 fn refused(id: Option<Value>, reason: &str) -> Result<Option<Value>, String> {
     Ok(id.map(|id| json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": reason}})))
 }

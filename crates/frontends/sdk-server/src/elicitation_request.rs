@@ -1,9 +1,9 @@
-//! Questions of MCP servers, as the host reads them.
+//! Converts elicitation requests of MCP servers for the host.
 
 use haft_mcp_client::Elicitation;
 use serde_json::{Value, json};
 
-/// The request `elicitation`.
+/// The `elicitation` control request.
 pub(crate) fn elicitation_request(request: &Elicitation) -> Value {
     let mut question = json!({
         "subtype": "elicitation",

@@ -7,22 +7,21 @@ use haft_session::{ApiFailure, PluginInfo, SessionSummary};
 
 use crate::{frames_page::is_known, mcp_status::mcp_servers, result_frame::usage};
 
-/// Makes frames of what an agent does.
+/// Converts events of an agent to frames.
 #[derive(Clone, Debug)]
 pub struct Frames {
-    /// The session they belong to.
+    /// Session id in the frames.
     pub session_id: SessionId,
 }
 
-/// What the reference executable can be asked beyond the basics and this one
-/// can too.
+/// Optional protocol features of the reference executable that Haft supports too.
 const CAPABILITIES: [&str; 3] = ["interrupt_receipt_v1", "interrupt_cancel_queued_v1", "msg_lifecycle_v1"];
 
 impl Frames {
     /// The first frame of a turn.
     pub fn init(&self, facts: &SessionSummary) -> Value {
         let plugins: Vec<Value> = facts.plugins.iter().map(plugin_json).collect();
-        // A path that is not UTF-8 is shown as closely as JSON can.
+        // A path that is not UTF-8 is converted lossily.
         let cwd = facts.cwd.to_string_lossy();
         let extra_dirs: Vec<_> = facts.extra_dirs.iter().map(|it| it.to_string_lossy()).collect();
         let mut frame = self.system(
@@ -42,12 +41,12 @@ impl Frames {
         frame
     }
 
-    /// A raw event of an answer.
+    /// A frame with a raw streaming event of an answer.
     pub fn stream_event(&self, event: &Value) -> Value {
         self.of_type("stream_event", json!({"event": event, "parent_tool_use_id": null}))
     }
 
-    /// Something about the session, with these fields.
+    /// A `system` frame with these fields.
     pub fn system(&self, subtype: &str, fields: Value) -> Value {
         debug_assert!(is_known(&format!("system/{subtype}")), "the page about lines does not know {subtype}");
         let mut frame = self.made("system", fields);
@@ -55,7 +54,7 @@ impl Frames {
         frame
     }
 
-    /// A frame of any type, with these fields.
+    /// A frame of any type with these fields.
     pub fn of_type(&self, kind: &str, fields: Value) -> Value {
         debug_assert!(is_known(kind), "the page about lines does not know {kind}");
         self.made(kind, fields)
@@ -69,18 +68,18 @@ impl Frames {
         frame
     }
 
-    /// What was said, back to who said it.
+    /// Echoes a prompt to the host.
     pub fn replay(&self, message: &Value, uuid: &str) -> Value {
         self.user(message.clone(), uuid, json!({"isReplay": true}))
     }
 
-    /// A summary that the conversation goes on from.
+    /// The summary a compacted conversation continues from.
     pub fn summary(&self, text: &str) -> Value {
         let message = json!({"role": "user", "content": text});
         self.user(message, &uuid(), json!({"isReplay": false, "isSynthetic": true}))
     }
 
-    /// What an answer that failed looks like in the conversation.
+    /// A failed model request, as an assistant message.
     pub fn api_error(&self, failure: &ApiFailure) -> Value {
         let mut frame = self.synthetic(&failure.text, "stop_sequence");
         frame["message"]["stop_sequence"] = json!("");
@@ -92,7 +91,7 @@ impl Frames {
         frame
     }
 
-    /// What a command of ours says, as if the model had.
+    /// The output of a built-in command, as an assistant message.
     pub fn command_output(&self, text: &str) -> Value {
         let mut frame = self.synthetic(text, "end_turn");
         frame["local_command_source"] = json!(format!("<local-command-stdout>{text}</local-command-stdout>"));
@@ -109,7 +108,7 @@ impl Frames {
         self.of_type("assistant", fields)
     }
 
-    /// The frame of an event, for those that have one.
+    /// The frame of an event; `None` for events without one.
     pub fn frame(&self, event: &AgentEvent) -> Option<Value> {
         match event {
             AgentEvent::Block(it) => Some(self.block(it)),
@@ -157,7 +156,7 @@ impl Frames {
         self.user(message, uuid, json!({"tool_use_result": result}))
     }
 
-    /// Context is for the model alone.
+    /// The frame of a message the program added. Context is not sent to the host.
     fn said(&self, it: &InjectedMessage) -> Option<Value> {
         let more = match it.why {
             InjectionReason::Context => return None,
@@ -167,7 +166,7 @@ impl Frames {
         Some(self.user(json!(it.message), &it.uuid, more))
     }
 
-    /// The mark that everything before it was summed up.
+    /// The frame that marks a compaction.
     pub fn compacted(&self, it: &CompactedEvent) -> Value {
         let metadata = json!({
             "trigger": it.trigger, "pre_tokens": it.tokens_before, "post_tokens": it.tokens_after,
@@ -187,7 +186,7 @@ impl Frames {
     }
 }
 
-/// A plugin, as hosts know it.
+/// A plugin in the format hosts expect.
 pub(crate) fn plugin_json(plugin: &PluginInfo) -> Value {
     let mut shown =
         json!({"name": plugin.name, "path": plugin.path.to_string_lossy(), "source": plugin.source});
@@ -197,14 +196,13 @@ pub(crate) fn plugin_json(plugin: &PluginInfo) -> Value {
     shown
 }
 
-/// How a reason begins that has no status of its own.
+/// Prefix of rate limit errors, which carry no HTTP status.
 const RATE_LIMITED: &str = "rate limited:";
 
-/// The version of the protocol these frames follow.
+/// Version of the protocol.
 pub const PROTOCOL_VERSION: &str = "2.1.325";
 
-/// The block that answers a call; plain text is a plain string, as the SDKs'
-/// users know it.
+/// The result block of a call. Plain text is a plain string, as users of the SDKs expect.
 fn result_block(report: &CallReport) -> Value {
     let mut block = json!(report.to_block());
     let only_text = match block["content"].as_array().map(Vec::as_slice) {
@@ -214,22 +212,22 @@ fn result_block(report: &CallReport) -> Value {
     if let Some(text) = only_text.filter(|_| !keeps_blocks(report)) {
         block["content"] = text;
     }
-    // Programs know that of commands, and of nothing else.
+    // Only Bash results have structured output here.
     if report.name == "Bash" && report.error.is_none() {
         block["is_error"] = json!(false);
     }
     block
 }
 
-/// Results of MCP tools are lists of blocks to the SDKs' users, unless they have
-/// a structure of their own or nothing in them.
+/// Whether the result stays a list of blocks, as users of the SDKs expect of MCP tools: unless it is
+/// structured or empty.
 fn keeps_blocks(report: &CallReport) -> bool {
     let Some(data) = report.data.as_ref().filter(|_| report.error.is_none()) else { return false };
     let has_blocks = data["content"].as_array().is_some_and(|it| !it.is_empty()) || data.is_array();
     report.name.starts_with("mcp__") && has_blocks && data["structuredContent"].is_null()
 }
 
-/// What a tool said, for programs.
+/// The structured output of a call.
 fn output_of(report: &CallReport) -> Value {
     let Some(data) = &report.data else { return Value::Null };
     if report.name.starts_with("mcp__") && data["content"].is_array() {
@@ -238,8 +236,7 @@ fn output_of(report: &CallReport) -> Value {
     data.clone()
 }
 
-/// The result of an MCP tool as programs know it: its blocks, or its structure
-/// with its text.
+/// The structured output of an MCP tool: its blocks, or its structured result with the text.
 pub(crate) fn mcp_output(data: &Value, blocks: Value) -> Value {
     match &data["structuredContent"] {
         Value::Null if data["content"].as_array().is_some_and(Vec::is_empty) => json!([]),
@@ -252,7 +249,7 @@ pub(crate) fn mcp_output(data: &Value, blocks: Value) -> Value {
     }
 }
 
-/// The SDKs' word for a failure that is tried again.
+/// The SDKs' error kind of a failure that is retried.
 fn kind_of(status: Option<u16>) -> &'static str {
     match status {
         Some(429) => "rate_limit",
@@ -264,7 +261,7 @@ fn kind_of(status: Option<u16>) -> &'static str {
     }
 }
 
-/// The HTTP status a reason names: the provider's words carry it.
+/// Extracts the HTTP status from an error message.
 fn status_in(reason: &str) -> Option<u16> {
     if reason.starts_with(RATE_LIMITED) {
         return Some(429);
@@ -277,7 +274,7 @@ pub(crate) fn uuid() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-/// A frame takes the place of blocks that were told and do not count any more.
+/// Adds the uuids of withdrawn blocks that this frame replaces.
 pub(crate) fn supersede(frame: &mut Value, withdrawn: &mut Vec<String>) {
     if !withdrawn.is_empty() {
         frame["supersedes"] = json!(std::mem::take(withdrawn));

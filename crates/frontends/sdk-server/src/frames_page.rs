@@ -1,8 +1,8 @@
-//! The lines of `--output-format stream-json` as a page, and as what frames are
-//! held to: one that is not in the table is a mistake that tests find.
+//! Documentation of the `--output-format stream-json` lines. Tests check that every frame is in this
+//! table.
 
-/// The type of a line (with its subtype, for those of the session), when it
-/// comes, and the fields beside `type`, `session_id` and `uuid`.
+/// Type of a line (with its subtype for `system`), when it is sent, and its fields besides `type`,
+/// `session_id` and `uuid`.
 const FRAMES: &[(&str, &str, &str)] = &[
     (
         "system/init",
@@ -88,12 +88,12 @@ const FRAMES: &[(&str, &str, &str)] = &[
     ("control_response", "an answer to a request of the host", "response"),
 ];
 
-/// Whether the page knows lines of this kind (`type`, or `system/subtype`).
+/// Whether the table contains this kind (`type`, or `system/subtype`).
 pub(crate) fn is_known(kind: &str) -> bool {
     FRAMES.iter().any(|(known, ..)| *known == kind)
 }
 
-/// Every line of `--output-format stream-json`, as a page.
+/// Generates the documentation page.
 pub fn frames_page() -> String {
     let mut page = String::from(
         "# stream-json\n\nThe lines that `haft -p --output-format stream-json` prints and the Agent SDKs read: one JSON \

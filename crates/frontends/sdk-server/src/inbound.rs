@@ -1,48 +1,46 @@
-//! Lines from the host, taken apart.
+//! Parses lines from the host.
 
 use haft_session::{Prompt, PromptAuthor};
 use haft_types::{MessageBlock, text};
 use serde_json::{Value, json};
 
-/// What a line says.
+/// A line from the host.
 #[derive(Clone, Debug, PartialEq)]
 pub enum InboundLine {
-    /// Somebody says something.
+    /// A prompt.
     User(Box<Prompt>),
-    /// The host wants something.
+    /// A control request.
     Control(InboundControl),
-    /// The host answers one of our questions.
+    /// The answer to a request that Haft sent.
     Answer {
-        /// Which question.
+        /// Id of the request.
         request_id: String,
-        /// The answer, or why there is none.
+        /// The answer, or the error of the host.
         answer: Result<Value, String>,
     },
-    /// The host no longer wants an answer. All of ours come at once, so there
-    /// is nothing to stop.
+    /// The host cancels a request. Haft answers requests at once, so there is nothing to cancel.
     Cancel,
-    /// A message of a type that this version does not know.
+    /// A message of this unknown type.
     Unknown(String),
-    /// Nothing that concerns us.
+    /// A line without effect, such as a keep-alive.
     Nothing,
 }
 
-/// A request of the host.
+/// A control request of the host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InboundControl {
-    /// Its name.
     pub request_id: String,
-    /// Everything it says; see [`ControlRequest`](crate::ControlRequest).
+    /// The request object; see [`ControlRequest`](crate::ControlRequest).
     pub request: Value,
 }
 
 impl InboundLine {
-    /// Takes a line apart. `None` for a line that is not JSON.
+    /// Parses a line. Returns `None` if it is not JSON.
     pub fn parse(line: &[u8]) -> Option<Self> {
         if line.trim_ascii().is_empty() {
             return Some(Self::Nothing);
         }
-        // A broken character is no reason to end a session.
+        // Invalid UTF-8 is replaced instead of ending the session.
         let lossy = || serde_json::from_str(&String::from_utf8_lossy(line)).ok();
         let mut frame: Value = serde_json::from_slice(line).ok().or_else(lossy)?;
         Some(match frame["type"].as_str() {
@@ -71,7 +69,7 @@ fn user(frame: &mut Value) -> Option<Box<Prompt>> {
         content,
         wants_answer: frame["shouldQuery"].as_bool().unwrap_or(true),
         is_verbatim: frame["client_composed"].as_bool().unwrap_or(false),
-        // Of what a host may say here, only this is believed.
+        // Only this origin is accepted from a host.
         speaker: match frame["origin"]["kind"].as_str() {
             Some("human") => PromptAuthor::Human,
             _ => PromptAuthor::Person,
@@ -80,7 +78,7 @@ fn user(frame: &mut Value) -> Option<Box<Prompt>> {
     }))
 }
 
-/// A block we do not know is told to the model as it is, not lost.
+/// An unknown block is passed to the model as JSON text.
 fn block(block: &Value) -> MessageBlock {
     serde_json::from_value(block.clone()).unwrap_or_else(|_| MessageBlock::Text { text: block.to_string() })
 }
@@ -103,7 +101,7 @@ fn answer(mut response: Value) -> InboundLine {
     InboundLine::Answer { request_id, answer }
 }
 
-/// The answer to a request that worked.
+/// The response to a successful request.
 pub fn succeed(request_id: &str, response: Value) -> Value {
     json!({
         "type": "control_response",
@@ -111,7 +109,7 @@ pub fn succeed(request_id: &str, response: Value) -> Value {
     })
 }
 
-/// The answer to a request that did not.
+/// The response to a failed request.
 pub fn fail(request_id: &str, error: &str) -> Value {
     json!({
         "type": "control_response",

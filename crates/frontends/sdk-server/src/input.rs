@@ -1,4 +1,4 @@
-//! Lines of the host, and what the first of them says before a session is open.
+//! Lines of the host, and the first request before a session is open.
 
 use std::collections::VecDeque;
 
@@ -15,36 +15,36 @@ pub struct HostInput {
     lines: mpsc::Receiver<InputLine>,
 }
 
-/// The request that a host started with `--await-initialize` sends first.
+/// The `initialize` request of a host started with `--await-initialize`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LaunchRequest {
-    /// The id to answer, also where no session can be opened.
+    /// Id to answer, also if no session can be opened.
     pub request_id: String,
-    /// What the session is opened with.
+    /// Fields the session is opened with.
     pub fields: LaunchFields,
 }
 
-/// The fields of `initialize` that count only when a session is opened: what
-/// hosts used to pass as flags, where other users of the machine can read it.
+/// Fields of `initialize` that only apply when a session is opened. They replace flags, which other
+/// users of the machine could read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LaunchFields {
-    /// `settings`: what `--settings` says.
+    /// `settings`: the value of `--settings`.
     pub settings: Option<Value>,
-    /// `managedSettings`: what `--managed-settings` says.
+    /// `managedSettings`: the value of `--managed-settings`.
     pub managed_settings: Option<Value>,
-    /// `disallowedTools`: what `--disallowedTools` says.
+    /// `disallowedTools`: the value of `--disallowedTools`.
     pub disallowed_tools: Option<Value>,
-    /// `mcpServers`: servers by name, as in one `--mcp-config`.
+    /// `mcpServers`: servers by name, as in `--mcp-config`.
     pub mcp_servers: Option<Value>,
 }
 
 impl HostInput {
-    /// Begins to read standard input.
+    /// Starts a thread that reads standard input.
     pub fn start() -> Self {
         Self { early: VecDeque::new(), lines: read_lines() }
     }
 
-    /// The next line; `None` at the end of input.
+    /// Waits for the next line; `None` at the end of input.
     pub(crate) async fn next(&mut self) -> Option<InputLine> {
         match self.early.pop_front() {
             Some(line) => Some(line),
@@ -52,8 +52,8 @@ impl HostInput {
         }
     }
 
-    /// Waits for `initialize`. `None` if the host begins with a prompt instead, or
-    /// ends its input. All lines are still there for the session.
+    /// Waits for `initialize`. Returns `None` if the host starts with a prompt or closes its input. The
+    /// lines stay available for the session.
     pub async fn launch_request(&mut self) -> Option<LaunchRequest> {
         loop {
             let line = self.lines.recv().await?;
@@ -67,7 +67,7 @@ impl HostInput {
                     let fields = LaunchFields::read(&|name| &control.request[name]);
                     return Some(LaunchRequest { request_id: control.request_id, fields });
                 }
-                // A line that cannot be read ends the session as soon as it is open.
+                // An invalid line ends the session once it is open.
                 None | Some(InboundLine::User(_)) => return None,
                 Some(_) => (),
             }
@@ -86,9 +86,8 @@ impl LaunchFields {
         }
     }
 
-    /// Whether each field that a request has is what the session was opened with
-    /// (`launched`). A field whose value has another form than it should was not
-    /// applied: the host relies on it, and says what follows.
+    /// For each field of a later request: whether it equals the value the session was opened with. A
+    /// field of an invalid type counts as not applied.
     pub(crate) fn applied(&self, launched: &Self) -> Map<String, Value> {
         let all = [
             ("settings_applied", &self.settings, &launched.settings, Value::is_object as fn(&Value) -> bool),
@@ -115,17 +114,17 @@ impl LaunchFields {
             .collect()
     }
 
-    /// The settings as JSON, if they are an object.
+    /// The settings, if they are an object.
     pub fn settings(&self) -> Option<&Map<String, Value>> {
         self.settings.as_ref()?.as_object()
     }
 
-    /// The managed settings as JSON, if they are an object.
+    /// The managed settings, if they are an object.
     pub fn managed_settings(&self) -> Option<&Map<String, Value>> {
         self.managed_settings.as_ref()?.as_object()
     }
 
-    /// The deny rules, if they are a list of texts.
+    /// The deny rules; empty if they are not a list of strings.
     pub fn disallowed_tools(&self) -> Vec<String> {
         let list = self.disallowed_tools.as_ref().filter(|it| is_list_of_texts(it));
         let texts = list.and_then(Value::as_array).into_iter().flatten();

@@ -1,9 +1,9 @@
-//! What hosts are told about MCP servers.
+//! Status of MCP servers for hosts.
 
 use haft_mcp_client::{McpManager, ServerStatus};
 use serde_json::{Value, json};
 
-/// For `init`: names and states.
+/// Names and states, for the `init` frame.
 pub(crate) fn mcp_servers(servers: &[ServerStatus]) -> Vec<Value> {
     let shown = servers
         .iter()
@@ -11,7 +11,7 @@ pub(crate) fn mcp_servers(servers: &[ServerStatus]) -> Vec<Value> {
     shown.collect()
 }
 
-/// For `mcp_status`: everything.
+/// The complete status, for `mcp_status`.
 pub(crate) fn mcp_status(manager: &McpManager) -> Value {
     let shown = manager.status().into_iter().map(|it| {
         let mut server = json!({

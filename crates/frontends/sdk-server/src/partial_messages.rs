@@ -1,11 +1,10 @@
-//! Answers while they come in, as the raw events of the Messages API.
+//! Streams answers as raw events of the Messages API.
 
 use haft_model::ModelEvent;
 use haft_types::{CallId, MessageBlock, Usage};
 use serde_json::{Value, json};
 
-/// Makes the events of one answer after the other. The same for every
-/// provider: what is told is what the agent saw.
+/// Creates the streaming events of answers, in the same format for every provider.
 #[derive(Debug, Default)]
 pub struct PartialMessages {
     index: usize,
@@ -19,13 +18,13 @@ enum PartialKind {
     Text,
     Thinking,
     Tool(CallId),
-    /// Something that comes in one piece.
+    /// A block that arrives in one piece.
     Whole,
 }
 
 impl PartialMessages {
-    /// What is to be told now. A complete block ends with [`PartialMessages::block_end`],
-    /// after its own frame was written.
+    /// The streaming events to send for a model event. [`PartialMessages::block_end`] ends a complete
+    /// block, after the block's own frame was sent.
     pub fn events(&mut self, event: &ModelEvent) -> Vec<Value> {
         let mut told = Vec::new();
         match event {
@@ -69,7 +68,7 @@ impl PartialMessages {
         told
     }
 
-    /// The open block is over.
+    /// Ends the open block.
     pub fn block_end(&mut self) -> Option<Value> {
         self.open.take()?;
         self.index += 1;
@@ -85,8 +84,7 @@ impl PartialMessages {
         self.open = Some(kind);
     }
 
-    /// A block that was told piece by piece needs only its signature; any other
-    /// is told now.
+    /// Completes a block: a streamed block lacks only its signature, any other is sent as a whole.
     fn complete(&mut self, block: &MessageBlock, told: &mut Vec<Value>) {
         let kind = match block {
             MessageBlock::Text { .. } => PartialKind::Text,

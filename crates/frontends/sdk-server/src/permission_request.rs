@@ -1,4 +1,4 @@
-//! Permission questions, as the host reads them.
+//! Converts permission questions for the host.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use haft_tool_runtime::{Approver, PermissionAnswer, PermissionQuestion};
 use haft_types::AgentId;
 use serde_json::{Value, json};
 
-/// Nobody answers for this session: what would be asked is denied, in the words
-/// programs know, with the rule that would have allowed it.
+/// Approver of sessions without one: denies calls that would ask, with a text that names the rule that
+/// would allow them.
 #[derive(Clone, Copy, Debug)]
 pub struct NoSdkApprover;
 
@@ -32,7 +32,7 @@ impl Approver for NoSdkApprover {
     }
 }
 
-/// The request `can_use_tool`.
+/// The `can_use_tool` control request.
 pub(crate) fn permission_request(question: &PermissionQuestion) -> Value {
     let decision = &question.decision;
     let description = match question.warning() {
@@ -50,7 +50,7 @@ pub(crate) fn permission_request(question: &PermissionQuestion) -> Value {
     }
     if decision.source == DecisionSource::WorkingDir
         && let Some(part) = decision.parts.first()
-        // It says what would happen, then to which path.
+        // The text describes the effect and then the path.
         && let Some(at) = part.subject.find('/')
     {
         request["blocked_path"] = json!(part.subject[at..]);
@@ -61,7 +61,7 @@ pub(crate) fn permission_request(question: &PermissionQuestion) -> Value {
     request
 }
 
-/// Why it is asked; a hook's own words.
+/// The reason for the question; for hooks their own text.
 fn reason(decision: &Decision) -> &str {
     let of_hook = decision.reason.split_once(": ").filter(|_| decision.source == DecisionSource::Hook);
     of_hook.map_or(decision.reason.as_str(), |(_, words)| words)

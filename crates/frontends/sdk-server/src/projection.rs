@@ -1,4 +1,4 @@
-//! Events of a session, as frames.
+//! Converts events of a session to frames.
 
 use std::{collections::HashSet, time::SystemTime};
 
@@ -23,58 +23,58 @@ use crate::{
     turn_frame,
 };
 
-/// What a host wants to be told.
+/// Optional frames that a host has requested.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct FrameOptions {
-    /// Answers piece by piece.
+    /// Streaming events of answers.
     pub partial: bool,
-    /// Prompts, repeated.
+    /// Echoes of prompts.
     pub replay: bool,
-    /// All hooks, and not only those at the beginning.
+    /// Events of all hooks; otherwise only those of SessionStart hooks.
     pub hooks: bool,
-    /// The state of the session.
+    /// State of the session.
     pub state: StateFrames,
 }
 
-/// Whether and how the state of a session is told.
+/// Whether and how state changes of the session are sent.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum StateFrames {
-    /// It is not.
+    /// Not sent.
     #[default]
     None,
-    /// The SDK reads it and keeps it to itself.
+    /// Sent in a form that the SDK does not pass on to its user.
     HostOnly,
-    /// Everybody may read it.
+    /// Sent in a form that the SDK passes on.
     Open,
 }
 
-/// Makes frames of the events of one session.
+/// Converts the events of one session to frames.
 pub struct Projection {
     frames: Frames,
     told: FrameOptions,
     partial: Option<PartialMessages>,
     progress: CallProgress,
-    /// Hooks that are callbacks of the host: it knows about them.
+    /// Hooks that are callbacks of the host, which needs no events about them.
     host_hooks: HashSet<HookId>,
-    /// Names of the prompts of this turn, until an answer carried them.
+    /// Names of prompts of this turn that no answer has been attributed to yet.
     unmarked: Vec<String>,
-    /// Whether a summary somebody asked for is being made.
+    /// Whether a requested compaction is running.
     compacting: bool,
-    /// Whether the summary is there: what follows is told at the end.
+    /// Whether the compaction is done; what follows is sent at its end.
     compacted: bool,
     failed: bool,
-    /// Commands that run in the background.
+    /// Running background commands, in the format of frames.
     commands_running: Vec<Value>,
     children: AgentFrames,
-    /// Blocks of the main agent that do not count any more, and were not told so.
+    /// Withdrawn blocks of the main agent that the host was not told about yet.
     withdrawn: Vec<String>,
 }
 
-/// Bytes of log lines in one frame, about.
+/// Approximate maximum bytes of log lines in one frame.
 const MIRROR_BATCH: usize = 400_000;
 
 impl Projection {
-    /// Tells about this session.
+    /// Creates a converter for this session.
     pub fn new(session_id: SessionId, told: FrameOptions) -> Self {
         Self {
             frames: Frames { session_id },
@@ -92,17 +92,17 @@ impl Projection {
         }
     }
 
-    /// Frames about the session as it is called now.
+    /// The frame builder, with the current session id.
     pub fn frames(&self) -> &Frames {
         &self.frames
     }
 
-    /// These hooks are callbacks of the host.
+    /// Marks hooks as callbacks of the host.
     pub fn leave_out(&mut self, hooks: impl IntoIterator<Item = HookId>) {
         self.host_hooks = hooks.into_iter().collect();
     }
 
-    /// The host wants the words of agents that others started.
+    /// Sets whether text of sub-agents is sent.
     pub fn forward_text(&mut self, wanted: bool) {
         self.children.forward_text = wanted;
     }
@@ -282,7 +282,7 @@ impl Projection {
         self.frames.system("task_started", fields)
     }
 
-    /// Everything that works in the background.
+    /// All running background tasks.
     fn all_running(&self) -> Value {
         let running: Vec<&Value> = self.commands_running.iter().chain(&self.children.running).collect();
         self.frames.system("background_tasks_changed", json!({"tasks": running}))
@@ -333,7 +333,7 @@ impl Projection {
         self.tells_hook(run).then(|| self.hook_frame("hook_response", run, more))
     }
 
-    /// A frame of our own; what is about the session names it.
+    /// A frame created by the server itself; frames about the session get its id.
     fn echoed(&self, mut frame: Value) -> Value {
         if frame["type"] == "system" && frame.get("session_id").is_none() {
             frame["session_id"] = json!(self.frames.session_id);
@@ -412,7 +412,7 @@ fn listed_command(task: &TaskInfo) -> Value {
     json!({"task_id": task.id, "task_type": "local_bash", "description": described(task)})
 }
 
-/// Log lines, in frames that are short enough.
+/// Log lines, split into frames of limited size.
 fn mirrored(path: &str, entries: &[Value]) -> Vec<Value> {
     let mut out = Vec::new();
     let (mut batch, mut size) = (Vec::new(), 0);

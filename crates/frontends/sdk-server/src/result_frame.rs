@@ -1,4 +1,4 @@
-//! The last frame of a turn.
+//! The result frame, which ends a turn.
 
 use haft_agent::{EndReason, LimitReached, TurnEnd};
 use haft_model::Catalog;
@@ -9,7 +9,7 @@ use haft_session::{AgentUsage, ApiFailure, PromptAuthor, TurnInfo, UsageTotals};
 
 use crate::frames::uuid;
 
-/// What each model used, as results tell it.
+/// Usage by model, in the format of result frames.
 pub(crate) fn by_model(bill: &UsageTotals) -> Value {
     let catalog = Catalog::built_in();
     let line = |(model, used): (&String, &Usage)| {
@@ -29,8 +29,8 @@ pub(crate) fn by_model(bill: &UsageTotals) -> Value {
     Value::Object(bill.models.iter().map(line).collect())
 }
 
-/// What scripts branch on: the exit code of a run and its word. `denied` says that
-/// calls were not allowed and that this counts.
+/// The exit code of a run and its result word, for scripts. `denied` says that calls were denied and
+/// that this counts as a failure.
 pub fn run_outcome(reason: &EndReason, denied: bool) -> (u8, &'static str) {
     match reason {
         EndReason::Completed if !denied => (exit_codes::SUCCESS, "success"),
@@ -48,7 +48,7 @@ pub fn run_outcome(reason: &EndReason, denied: bool) -> (u8, &'static str) {
     }
 }
 
-/// The last frame of a turn.
+/// The result frame of a turn.
 pub fn turn_frame(session_id: &SessionId, end: &TurnEnd, bill: &UsageTotals, facts: &TurnInfo) -> Value {
     let mut ending = ResultReason::new(end, facts);
     let mut frame = base(session_id, bill);
@@ -109,14 +109,14 @@ pub fn turn_frame(session_id: &SessionId, end: &TurnEnd, bill: &UsageTotals, fac
     frame
 }
 
-/// The last frame of a prompt that wants no answer.
+/// The result frame of a prompt without an answer.
 pub(crate) fn appended_frame(session_id: &SessionId, bill: &UsageTotals, facts: &TurnInfo) -> Value {
     let mut frame = local_result(session_id, "", "", bill, facts);
     frame.as_object_mut().map(|it| it.remove("local_command"));
     frame
 }
 
-/// The last frame of a command of ours, which no model saw.
+/// The result frame of a built-in command, which involved no model.
 pub fn local_result(
     session_id: &SessionId,
     command: &str,
@@ -136,7 +136,7 @@ pub fn local_result(
     frame
 }
 
-/// The only frame of a session that cannot begin.
+/// The only frame of a session that cannot be opened.
 pub fn failed_start(session_id: &str, error: &str) -> Value {
     let mut frame = base(&SessionId::from(session_id), &UsageTotals::default());
     let fields = json!({
@@ -159,7 +159,7 @@ fn base(session_id: &SessionId, bill: &UsageTotals) -> Value {
     frame
 }
 
-/// What each agent used. The sum is that of `modelUsage`.
+/// Usage by agent; the sum equals that of `modelUsage`.
 fn by_agent(bill: &UsageTotals) -> Value {
     let line = |(id, it): (&AgentId, &AgentUsage)| {
         let used = it.usage();
@@ -193,13 +193,13 @@ fn merge(frame: &mut Value, fields: Value) {
     }
 }
 
-/// How a turn ended, in the words the SDKs know.
+/// How a turn ended, in terms of the SDKs.
 struct ResultReason {
     subtype: &'static str,
     is_error: bool,
-    /// Empty when no request was made.
+    /// Empty if no request was made.
     terminal: &'static str,
-    /// What a success says.
+    /// The result text of a success.
     result: Option<String>,
     errors: Vec<String>,
 }

@@ -1,20 +1,21 @@
-//! What programs are told about a model that could not answer.
+//! Classification of provider errors, as reported to SDK clients.
 
 use haft_model::ModelError;
 
-/// A failed request, in the words the SDKs know.
+/// A failed model request, classified with the error kinds of the Agent SDKs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ApiFailure {
-    /// The whole story, for people.
+    /// The complete error message, for users.
     pub text: String,
-    /// One of the SDKs' words for it.
+    /// Error kind of the Agent SDKs.
     pub kind: &'static str,
-    /// The HTTP status, where there was one.
+    /// HTTP status: as received for server errors, otherwise the usual one of the error kind. `None` for
+    /// network errors and timeouts.
     pub status: Option<u16>,
 }
 
 impl ApiFailure {
-    /// Reads an error of the provider.
+    /// Classifies an error of the provider.
     pub fn from_error(error: &ModelError) -> Self {
         use ModelError as E;
         let (kind, status, words) = match error {

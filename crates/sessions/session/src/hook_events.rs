@@ -1,5 +1,4 @@
-//! Hooks of a session: those around its beginning and end, and what all of them
-//! do, told as events.
+//! Session-level hooks (start and end), and the events about every hook run.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -11,7 +10,7 @@ use haft_tool_runtime::CallSession;
 
 use crate::{EventSender, HookRun, SessionEventKind};
 
-/// Runs the hooks of an event outside of calls.
+/// Runs the hooks of an event that does not belong to a tool call.
 pub(crate) async fn run_hooks(calls: &CallSession, event: EventInput) -> HooksOutcome {
     let gate = &calls.pipeline.gate;
     let hooks = gate.hooks().get();
@@ -22,10 +21,10 @@ pub(crate) async fn run_hooks(calls: &CallSession, event: EventInput) -> HooksOu
     hooks.run(&HookInput { base, event, aliases: Vec::new() }).await
 }
 
-/// Tells which hooks begin and end.
+/// Emits an event when a hook starts and when it ends.
 pub(crate) struct HookEventEmitter {
     events: EventSender,
-    /// Runs that have begun, by hook, the oldest first.
+    /// Hook runs that have started but not ended, by hook, oldest first.
     running: Mutex<HashMap<HookId, VecDeque<HookRun>>>,
 }
 

@@ -1,32 +1,28 @@
-//! The one session engine under every face of Haft.
+//! The session engine behind every front end of Haft.
 //!
-//! A face (the terminal, `haft -p`, the Agent SDKs, an editor, a fleet worker,
-//! the Rust facade) turns what it was told into a [`SessionSpec`], opens a
-//! session with [`Session::open`], sends [`Command`]s through the
-//! [`SessionHandle`] and shows what comes out of the [`EventStream`]. Nothing
-//! else reaches into a session.
+//! A front end (the terminal, `haft -p`, the Agent SDKs, an editor, a fleet worker, the Rust library)
+//! converts its input into a [`SessionSpec`], opens a session with [`Session::open`], sends [`Command`]s
+//! through the [`SessionHandle`] and renders the events of the [`EventStream`]. Front ends do not touch
+//! a session in any other way.
 //!
-//! Inside: `premises` (settings, rules, walls) and `assembly` put a session
-//! together; `owner` is the one task that holds it; `extensions` are commands,
-//! skills, agents, plugins and `@` mentions; `servers` are MCP servers;
-//! `background`, `checkpoints`, `questions`, `telemetry` are what their names
+//! Modules: `environment` (settings, rules, sandbox) and `build` assemble a session; `actor` is the task
+//! that owns it; `extensions` are slash commands, skills, agents, plugins and `@` mentions;
+//! `mcp_servers`, `agents`, `questions`, `memory`, `telemetry` and `tool_hosts` are what their names
 //! say.
 //!
-//! **Does not know** terminals, flags, standard input or output, wire formats of
-//! hosts, or signals. It prints nothing: what a person should know is an event.
+//! The crate does not depend on terminals, command line flags, standard input or output, wire formats of
+//! hosts, or signals. It prints nothing: messages to the user are events.
 //!
-//! **Invariant:** two faces with equal specs and equal commands get equal logs,
-//! requests and events.
+//! **Invariant:** two front ends with equal specs and equal commands get equal logs, requests and events.
 //!
-//! **Invariant:** nothing about a session is per process: not its directory, its
-//! variables, its home, its tasks, its hooks, its trust. Any number of sessions
-//! live side by side.
+//! **Invariant:** no session state is global to the process: not the working directory, environment
+//! variables, home directory, tasks, hooks or project trust. Any number of sessions can run in one
+//! process.
 //!
-//! **Invariant:** a question that is not answered, or whose face is gone, is
-//! answered with no.
+//! **Invariant:** a permission question that is not answered, or whose front end is gone, counts as denied.
 //!
-//! **Invariant:** every session that was opened tells [`SessionEventKind::Closed`] last,
-//! however it ended.
+//! **Invariant:** [`SessionEventKind::Closed`] is the last event of every session whose actor task runs
+//! to its end, also after an error. A tokio runtime that is shut down first drops the task without it.
 
 #![warn(missing_docs)]
 

@@ -4,29 +4,29 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The spec makes no sense, whatever the session.
+    /// The spec is invalid, independent of files and environment.
     #[error("{0}")]
     Spec(String),
-    /// The spec makes sense, but the session cannot begin.
+    /// The spec is valid, but the session cannot start in this environment.
     #[error("{0}")]
     Start(String),
-    /// Nobody has a key for the provider; says where one is looked for.
+    /// No API key for the provider was found; the text lists where Haft looks for one.
     #[error("{0}")]
     NoKey(String),
-    /// A rule of the program makes no sense.
+    /// A permission rule of the embedding program is invalid.
     #[error("the rule {rule}: {problem}")]
     Rule {
         /// The rule.
         rule: String,
-        /// What is wrong with it.
+        /// What is wrong with the rule.
         problem: String,
     },
     /// A log cannot be read or written.
     #[error("the session log {}: {source}", path.display())]
     Log {
-        /// The log.
+        /// Path of the log.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: std::io::Error,
     },
 }

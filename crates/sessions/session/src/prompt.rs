@@ -1,49 +1,49 @@
-//! What is said to a session.
+//! Prompts: the input of a session.
 
 use haft_agent::UserInput;
 use haft_types::MessageBlock;
 use serde_json::Value;
 
-/// Something that is said to a session.
+/// A prompt to a session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prompt {
-    /// Its name in the log.
+    /// Its uuid in the log.
     pub uuid: String,
-    /// Whether somebody else chose that name, and is told what becomes of it.
+    /// Whether the caller chose `uuid` and is sent [`PromptState`](crate::PromptState) events about it.
     pub is_named: bool,
-    /// As it came, for faces that repeat it.
+    /// The original message, for front ends that echo it.
     pub message: Value,
-    /// What is said.
+    /// The content blocks sent to the model.
     pub content: Vec<MessageBlock>,
-    /// Whether the model is to answer; otherwise it only hears it.
+    /// Whether the model answers it. If `false`, the prompt is only added to the conversation.
     pub wants_answer: bool,
-    /// Whether it is taken word for word, even if it looks like a command.
+    /// Whether the text is sent unchanged, even if it looks like a slash command or mentions files.
     pub is_verbatim: bool,
-    /// Who says it.
+    /// Author of the prompt.
     pub speaker: PromptAuthor,
-    /// Where it comes from, where nobody said it: which runs of agents it reports.
+    /// For a report about agents: the runs it reports, as JSON.
     pub origin: Option<Value>,
 }
 
-/// Who says something.
+/// Author of a prompt.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum PromptAuthor {
-    /// The person, or the program in their place.
+    /// The user, or a program acting for the user.
     #[default]
     Person,
-    /// A person, as the program in their place says expressly.
+    /// A human, as the embedding program states explicitly.
     Human,
-    /// Something that ran in the background and has ended.
+    /// A background command or agent that has ended.
     Task,
 }
 
 impl Prompt {
-    /// A text the model is to answer.
+    /// A prompt with this text that the model answers.
     pub fn text(text: impl Into<String>) -> Self {
         Self::of_content(vec![MessageBlock::Text { text: text.into() }])
     }
 
-    /// Blocks the model is to answer.
+    /// A prompt with these content blocks that the model answers.
     pub fn of_content(content: Vec<MessageBlock>) -> Self {
         Self {
             uuid: uuid::Uuid::new_v4().to_string(),
@@ -54,7 +54,7 @@ impl Prompt {
         }
     }
 
-    /// For the agent.
+    /// Converts the prompt to input of the agent loop.
     pub(crate) fn to_input(&self) -> UserInput {
         UserInput {
             uuid: Some(self.uuid.clone()),
@@ -64,12 +64,12 @@ impl Prompt {
         }
     }
 
-    /// The name somebody gave it.
+    /// The uuid, if the caller chose it.
     pub fn name(&self) -> Option<&str> {
         self.is_named.then_some(self.uuid.as_str())
     }
 
-    /// All that is said in words.
+    /// The text blocks, joined.
     pub fn words(&self) -> String {
         let texts = self.content.iter().filter_map(|block| match block {
             MessageBlock::Text { text } => Some(text.as_str()),

@@ -1,4 +1,4 @@
-//! What a session can be told, and how it answers.
+//! The commands a session accepts, and their replies.
 
 use std::path::PathBuf;
 
@@ -15,342 +15,341 @@ use crate::{
     RewindReport, SessionEventKind, SlashCommand, TaskTail, UsageTotals,
 };
 
-/// Something a session is told. Commands are carried out in order, most of them
-/// also while a prompt is being worked on.
+/// A command to a session. Commands are carried out in order, most of them also while a turn runs.
 pub enum Command {
-    /// Says something to the agent.
+    /// Queues a prompt, or adds it to the running turn.
     Prompt(Box<Prompt>),
-    /// Goes on with the prompt that the log ends in, without saying anything: calls
-    /// that did not begin are run, and the model is asked.
+    /// Continues the unfinished turn at the end of the log without a new prompt: runs the calls that
+    /// were not started, then asks the model.
     GoOn,
-    /// Stops the prompt that is being worked on.
+    /// Interrupts the running turn.
     Interrupt {
-        /// Whether prompts that wait are taken back too.
+        /// Whether queued prompts are cancelled too.
         cancel_queued: bool,
-        /// What waits, and what was taken back.
+        /// Receives the prompts that are still queued and those that were cancelled.
         reply: Reply<Interrupted>,
     },
-    /// Takes back a prompt that waits.
+    /// Withdraws a prompt that the model has not received yet.
     Withdraw {
-        /// The name of the prompt.
+        /// Uuid of the prompt.
         name: String,
-        /// Whether it was there.
+        /// Receives `false` if no such prompt was waiting.
         reply: Reply<bool>,
     },
-    /// Answers a question.
+    /// Answers a question. Ignored if the question is unknown or settled.
     Answer {
         /// The id of the question.
         question: String,
         /// The answer.
         answer: QuestionAnswer,
     },
-    /// Goes on in another permission mode.
+    /// Changes the permission mode.
     SetMode {
-        /// The mode.
+        /// The new mode.
         mode: PermissionMode,
-        /// The mode in force, or why it is not another.
+        /// Receives the mode in force, or why it was not changed.
         reply: Reply<Result<PermissionMode, ModeRefused>>,
     },
-    /// Another model answers from the next request on; the first one again when
-    /// none is named.
+    /// Changes the model, from the next request on. `None` or `default` restores the model the session
+    /// was opened with.
     SetModel {
-        /// The model, as a person calls it.
+        /// Model name or alias.
         model: Option<String>,
-        /// The model that answers from now on, or why it is not another.
+        /// Receives the name of the new model, or why it was not changed.
         reply: Reply<Result<String, String>>,
     },
-    /// Changes how the model is asked, from the next request on.
+    /// Changes request settings of the agent, from the next request on.
     Order(SettingsChange),
-    /// Takes in what the embedding program brings. May come again: the newest
-    /// parts count.
+    /// Installs hooks, agents, plugins and other parts of the embedding program. Can be sent again; the
+    /// new parts replace the old ones.
     Equip {
-        /// What it brings.
+        /// The parts.
         parts: Box<ClientParts>,
-        /// What the session is then.
+        /// Receives a description of the session with these parts.
         reply: Reply<SessionIntroduction>,
     },
-    /// Looks again for commands, skills, agents and plugins.
+    /// Reloads slash commands, skills, agents and plugins from disk.
     Reload(Reply<SessionIntroduction>),
-    /// Begins to start the MCP servers, which otherwise start with the first
-    /// prompt. Nothing waits for them.
+    /// Starts the MCP servers in the background, instead of with the first prompt.
     StartServers,
-    /// Runs exactly these MCP servers from now on.
+    /// Replaces the set of running MCP servers.
     SetServers {
-        /// `{name: configuration}`.
+        /// `{name: configuration}` of all servers that should run.
         servers: Value,
-        /// What changed.
+        /// Receives the servers that were added and removed, and errors.
         reply: Reply<ServersSet>,
     },
-    /// Switches a server on or off, or connects to it again.
+    /// Enables, disables or reconnects an MCP server.
     SwitchServer {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// How.
+        /// What to do with the server.
         switch: ServerSwitch,
-        /// Why it did not work, if it did not.
+        /// Receives the reason if it failed. Sent when the server has answered.
         reply: Reply<Result<(), String>>,
     },
-    /// Takes files back to what they were before a prompt.
+    /// Restores files to their state before a prompt. Fails if the session records no checkpoints.
     Rewind {
-        /// The name of the prompt in the log.
+        /// Uuid of the prompt in the log.
         prompt: String,
-        /// Whether it is only looked at what would change.
+        /// Whether to only report what would change.
         dry_run: bool,
-        /// What changed, or why nothing did.
+        /// Receives what changed, or why nothing did.
         reply: Reply<Result<RewindReport, String>>,
     },
-    /// What fills the context, for hosts.
+    /// Requests the context usage in the form SDK hosts expect.
     ContextUsage(Reply<ContextUsage>),
-    /// What the next request would hold; nothing while a prompt is being worked
-    /// on, or without a model. Servers are started and waited for.
+    /// Requests what the next model request would contain, by category. Starts the MCP servers and waits
+    /// for them. The reply is `None` while a turn runs or without a model.
     WindowFill(Reply<Option<WindowUsage>>),
-    /// The messages the next request would hold.
+    /// Requests the messages of the next model request.
     Messages(Reply<Vec<Message>>),
-    /// Changes the settings of the flags: keys that are null go, others are
-    /// replaced.
+    /// Changes the settings of the flags layer. A `null` removes a key, any other value replaces it.
     ChangeFlagSettings {
-        /// The keys.
+        /// The keys to change.
         changes: Map<String, Value>,
-        /// Why it did not work, if it did not.
+        /// Receives the reason if it failed.
         reply: Reply<Result<(), String>>,
     },
-    /// Writes a setting of the person into a file.
+    /// Writes user settings to a settings file.
     WriteSetting {
-        /// Which file.
+        /// The file to write.
         scope: WrittenScope,
-        /// The keys.
+        /// The keys to change.
         changes: Map<String, Value>,
-        /// Why it did not work, if it did not.
+        /// Receives the reason if it failed.
         reply: Reply<Result<(), String>>,
     },
-    /// The settings of the flags, and the model.
+    /// Requests the settings of the flags layer, and the name of the model.
     FlagSettings(Reply<(Map<String, Value>, String)>),
-    /// Calls that wait for their commands go on without them: one, or all.
+    /// Moves the command or sub-agent a call waits for to the background, so that the call returns.
+    /// `None` moves those of all calls.
     MoveToBackground(Option<CallId>),
-    /// Ends every agent that works in the background; the model hears of it with
-    /// its next request.
+    /// Stops the main agent's background agents and their descendants. The next request to the model
+    /// contains their reports.
     StopAgents,
-    /// Ends a command or an agent in the background, with everything it started.
+    /// Stops a background command or agent and everything it started.
     StopTask {
-        /// The task.
+        /// Id of the task.
         task: String,
-        /// Comes when it has ended.
+        /// Receives `()` when the task has ended, and also when there is no such task.
         reply: Reply<()>,
     },
-    /// The end of what a command in the background printed.
+    /// Requests the end of the output of a background command or agent.
     TaskTail {
-        /// The task.
+        /// Id of the task.
         task: String,
-        /// Nothing when there is no such task.
+        /// Receives `None` when there is no such task.
         reply: Reply<Option<TaskTail>>,
     },
-    /// Reads a file that rules let be read without a question.
+    /// Reads a file. Fails for files that the permission rules do not let Read open without a prompt.
     ReadFile {
-        /// The file.
+        /// Path of the file; relative paths start at the working directory.
         path: PathBuf,
-        /// Bytes at most.
+        /// Maximum number of bytes returned; the rest is cut off.
         max_bytes: u64,
-        /// Its content, or why there is none.
+        /// Receives the content, or why there is none.
         reply: Reply<Result<FileContent, String>>,
     },
-    /// The model has read a file when it had this time, in milliseconds.
+    /// Marks a file as already read by the model, so that it may be edited without reading it again.
+    /// Ignored if the file has changed since `mtime`.
     SeedRead {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// When it was changed last.
+        /// Modification time of the version that was read, in milliseconds since the Unix epoch.
         mtime: f64,
     },
-    /// Gives the session a name.
+    /// Renames the session.
     Rename {
-        /// The name.
+        /// The new title.
         title: String,
-        /// The session that is meant, if it was said.
+        /// Id of the session to rename. If given and not the current session, the command fails.
         session: Option<String>,
-        /// Why it did not work, if it did not.
+        /// Receives the reason if it failed.
         reply: Reply<Result<(), String>>,
     },
-    /// What the session has used.
+    /// Requests the token usage and cost of the session.
     Usage(Reply<SessionUsage>),
-    /// Models by the names a person may use.
+    /// Requests the models the user can choose: alias and full name. The first alias is `default`, the
+    /// model the session started with.
     Models(Reply<Vec<(String, String)>>),
-    /// Runs the calls of one message, in a session without a model.
+    /// Runs the tool calls of one message, in a session without a model. Messages are processed one
+    /// after the other.
     Calls {
-        /// The calls.
+        /// The tool calls.
         calls: Vec<ToolUse>,
-        /// Interrupts them.
+        /// Cancelling this token interrupts the calls.
         cancel: CancellationToken,
-        /// One report per call, in order.
+        /// Receives one report per call, in order.
         reply: Reply<Vec<CallReport>>,
     },
-    /// Replies when the session has begun: its hooks ran.
+    /// Replies when the SessionStart hooks have run, in a session without a model.
     Ready(Reply<()>),
-    /// There is nothing more to say: the session closes when everything is done.
+    /// No more input follows: the session closes when the queue is empty and nothing runs. Background
+    /// tasks are waited for up to a limit.
     Finish,
-    /// Ends the session when the prompt that is being worked on has ended; what
-    /// waits is not begun.
+    /// Closes the session when the running turn has ended. Queued prompts are not started.
     EndAfterTurn,
-    /// Ends the session.
+    /// Closes the session now.
     Close(CloseMode),
 }
 
-/// How a session is ended.
+/// How a session is closed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum CloseMode {
-    /// What runs is interrupted; hooks hear of the end.
+    /// Interrupts what runs and runs the SessionEnd hooks.
     Orderly,
-    /// What runs is interrupted; nobody is told.
+    /// Interrupts what runs without running SessionEnd hooks.
     AtOnce,
 }
 
-/// What an interrupt left.
+/// Prompts affected by an interrupt.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Interrupted {
-    /// Names of prompts that still wait.
+    /// Names of prompts that are still queued.
     pub still_queued: Vec<String>,
-    /// Names of prompts that were taken back, if that was asked for.
+    /// Names of prompts that were cancelled; `None` unless requested.
     pub cancelled: Option<Vec<String>>,
 }
 
-/// Why a session does not change its permission mode.
+/// Why the permission mode was not changed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ModeRefused {
-    /// The settings forbid it.
+    /// The settings disable the bypass mode.
     Forbidden,
-    /// The session was not opened with the right to it.
+    /// The session was not opened with permission to use the bypass mode.
     NotLaunched,
 }
 
-/// What an embedding program brings.
+/// Parts that an embedding program adds to a session after opening it.
 #[derive(Clone, Default)]
 pub struct ClientParts {
-    /// Plugins, beside those of the spec.
+    /// Plugins, in addition to those of the spec.
     pub plugins: Option<Vec<PluginDir>>,
-    /// Hooks.
+    /// Hooks of the program.
     pub hooks: Vec<HookDefinition>,
-    /// Agents, by name.
+    /// Agent definitions, by name.
     pub agents: Vec<(String, HostAgent)>,
-    /// Only these skills, if it says so.
+    /// Names of the skills to offer; `None` offers all.
     pub skills: Option<Vec<String>>,
     /// Replaces the system prompt.
     pub system_prompt: Option<String>,
-    /// Added to the system prompt.
+    /// Text appended to the system prompt.
     pub append_system_prompt: Option<String>,
-    /// What the output of prompts must follow.
+    /// JSON Schema that the output of every prompt must match.
     pub output_schema: Option<Value>,
-    /// Names of servers inside the program.
+    /// Names of the MCP servers that run inside the program.
     pub servers: Vec<String>,
-    /// What it says about them: `tools` with a permission policy each.
+    /// Configuration of these servers by name; `tools` sets a permission policy for each tool.
     pub server_configs: Map<String, Value>,
-    /// The directory of the project, if the program answers for what its settings run
-    /// and allow.
+    /// Directory of the project, if the program vouches for what the project's settings run and allow.
     pub trusted_directory: Option<std::path::PathBuf>,
-    /// Whether it wants to hear now and then what agents do, in words of their
-    /// models.
+    /// Whether to emit progress summaries of sub-agents, which cost model requests.
     pub agent_summaries: bool,
 }
 
-/// What a session is, for the program that embeds it.
+/// Description of a session for the embedding program.
 #[derive(Clone, Debug)]
 pub struct SessionIntroduction {
-    /// Commands.
+    /// Slash commands.
     pub commands: Vec<SlashCommand>,
     /// Skills the model may use.
     pub skills: Vec<SlashCommand>,
-    /// Agents: name, description, model if one is named.
+    /// Kinds of agents: name, description, and model if the definition names one.
     pub agents: Vec<(String, String, Option<String>)>,
-    /// How the model is to write.
+    /// Name of the output style.
     pub output_style: String,
-    /// Where the provider's key comes from.
+    /// Where the provider's API key comes from.
     pub key_source: String,
-    /// Models by the names a person may use.
+    /// Models the user can choose: alias and full name.
     pub models: Vec<(String, String)>,
     /// The permission mode.
     pub mode: PermissionMode,
-    /// What the session is busy with.
+    /// What the session is doing.
     pub activity: Activity,
-    /// Plugins.
+    /// Plugins that are loaded.
     pub plugins: Vec<PluginInfo>,
-    /// Whether all plugins of the program are there, if it brought any.
+    /// Whether all plugins of the program were loaded; `None` if it brought none.
     pub plugins_applied: Option<bool>,
-    /// Whether calls wait that were left for later; they are taken up now.
+    /// Whether deferred calls of the resumed session are run now.
     pub takes_up: bool,
 }
 
-/// What became of a new list of servers.
+/// Result of [`Command::SetServers`].
 #[derive(Clone, Debug, Default)]
 pub struct ServersSet {
-    /// Servers that are new.
+    /// Names of servers that were started.
     pub added: Vec<String>,
-    /// Servers that are gone.
+    /// Names of servers that were stopped.
     pub removed: Vec<String>,
-    /// What is wrong with others, by name.
+    /// Errors of servers that could not be started, by name.
     pub errors: std::collections::BTreeMap<String, String>,
 }
 
-/// What is done with a server.
+/// Action on an MCP server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ServerSwitch {
-    /// It is started.
+    /// Enables and starts the server.
     On,
-    /// It is stopped.
+    /// Disables and stops the server.
     Off,
-    /// It is connected to again.
+    /// Disconnects and connects again.
     Reconnect,
 }
 
-/// A settings file that faces may write.
+/// A settings file that front ends may write.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum WrittenScope {
-    /// The person's, for this project: `outputStyle`.
+    /// The user's settings for this project; accepts `outputStyle` only.
     Local,
-    /// The person's, for all projects: `effortLevel`.
+    /// The user's settings for all projects; accepts `effortLevel` only.
     User,
 }
 
-/// The content of a file.
+/// Content of a file, possibly truncated.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FileContent {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What it holds, as far as that was wanted.
+    /// The first bytes, up to the requested maximum.
     pub bytes: Vec<u8>,
-    /// Whether there is more.
+    /// Whether the file is longer than `bytes`.
     pub truncated: bool,
 }
 
-/// What a session has used.
+/// Usage of a session.
 #[derive(Clone, Debug)]
 pub struct SessionUsage {
-    /// The session.
+    /// Id of the session.
     pub session_id: SessionId,
-    /// Tokens and money.
+    /// Tokens and cost.
     pub bill: UsageTotals,
-    /// How long models have been answering, in milliseconds.
+    /// Total duration of model requests, in milliseconds.
     pub api_ms: u64,
-    /// How long the session is open, in milliseconds.
+    /// Time since the session was opened, in milliseconds.
     pub open_ms: u64,
 }
 
-/// Where the answer to a command goes.
+/// Destination of a command's reply. Dropping it without sending is allowed; a waiting
+/// [`SessionHandle::ask`](crate::SessionHandle::ask) then returns `None`.
 pub struct Reply<T>(Box<ReplyFn<T>>);
 
-/// Takes an answer, and the events it may be told among.
+/// Callback that receives the reply and the sender of the session's events.
 type ReplyFn<T> = dyn FnOnce(T, &EventSender) + Send + Sync;
 
 impl<T: Send + 'static> Reply<T> {
-    /// To somebody who waits for it.
+    /// A reply that is sent to the returned receiver.
     pub fn oneshot() -> (Self, oneshot::Receiver<T>) {
         let (sender, receiver) = oneshot::channel();
         (Self(Box::new(move |value, _| drop(sender.send(value)))), receiver)
     }
 
-    /// Into the stream of events, in order with what else happens
-    /// ([`SessionEventKind::Echo`]).
+    /// A reply that is emitted as an event ([`SessionEventKind::Echo`]), in order with other events.
     pub fn echoed(make: impl FnOnce(T) -> Value + Send + Sync + 'static) -> Self {
         Self(Box::new(move |value, events| events.tell(SessionEventKind::Echo(make(value)))))
     }
 
-    /// Nowhere.
+    /// A reply that is discarded.
     pub fn ignored() -> Self {
         Self(Box::new(|_, _| ()))
     }

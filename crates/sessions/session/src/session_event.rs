@@ -1,4 +1,4 @@
-//! What a session tells, once and in order.
+//! The events a session emits, each once and in order.
 
 use std::{path::PathBuf, sync::Arc, time::SystemTime};
 
@@ -13,13 +13,12 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{AgentReport, ChildIdentity, ChildProgress, Prompt, PromptAuthor, SessionQuestion, UsageTotals};
 
-/// Something that happened in a session. Everything a face may show is one of
-/// these; what a face shows is a function of their sequence.
+/// An event of a session. Everything a front end shows can be derived from the sequence of these events.
 #[derive(Clone, Debug)]
 pub struct SessionEvent {
-    /// The agent it belongs to.
+    /// The agent the event belongs to.
     pub agent: AgentId,
-    /// The call that started that agent, if it is a child.
+    /// The call that started that agent, if it is a sub-agent.
     pub parent_call: Option<CallId>,
     /// When it happened.
     pub at: SystemTime,
@@ -30,95 +29,94 @@ pub struct SessionEvent {
 /// What happened.
 #[derive(Clone, Debug)]
 pub enum SessionEventKind {
-    /// The agent did something.
+    /// An event of the agent loop.
     Agent(AgentEvent),
-    /// The person should know this.
+    /// A message for the user.
     Notice(String),
-    /// A person who wants to see everything should know this.
+    /// A message for users who asked for verbose output.
     Detail(String),
-    /// The state of a prompt that somebody named.
+    /// The state of a named prompt changed (name of the prompt, new state).
     PromptState(String, PromptState),
-    /// What the session is busy with.
+    /// The session became idle, started working, or waits for approval.
     Activity(Activity),
-    /// A prompt is about to be worked on.
+    /// A turn is about to start.
     TurnBegan(Box<TurnStarted>),
-    /// Something was said while a prompt is being worked on; the agent hears it
-    /// after the calls it is running.
+    /// A prompt arrived during a turn. The agent receives it after the calls that are running.
     Heard(Box<Prompt>),
-    /// A call was denied, and neither a person nor a hook said so. Comes before
-    /// its result.
+    /// A call was denied neither by a user nor by a hook. Emitted before the result of the call.
     CallDenied(Box<DeniedToolCall>),
-    /// A command goes on in the background. Comes before the result of its call.
+    /// A command continues in the background. Emitted before the result of its call.
     TaskStarted(Box<TaskInfo>, CallId),
-    /// These commands run in the background now.
+    /// The complete list of commands running in the background, sent when it changes.
     TasksRunning(Vec<TaskInfo>),
-    /// A command in the background has ended.
+    /// A background command has ended. The id is that of the call that started it, if known.
     TaskEnded(Box<TaskInfo>, Option<CallId>),
-    /// An agent began to work for another. Comes before the result of its call.
+    /// A sub-agent was started. Emitted before the result of the call that started it.
     ChildStarted(Arc<ChildIdentity>),
-    /// An agent that another one started is this far.
+    /// Progress of a sub-agent.
     ChildProgress(Arc<ChildIdentity>, Box<ChildProgress>),
-    /// The call that waited for an agent goes on without it.
+    /// A sub-agent moved to the background: the call that waited for it returns without its report.
     ChildMoved(Arc<ChildIdentity>),
-    /// An agent that another one started has ended.
+    /// A sub-agent has ended.
     ChildEnded(Arc<ChildIdentity>, Arc<AgentReport>),
-    /// These agents work in the background now.
+    /// The complete list of agents running in the background, sent when it changes.
     ChildrenRunning(Vec<Arc<ChildIdentity>>),
-    /// The session goes on in another permission mode.
+    /// The permission mode changed.
     ModeChanged(PermissionMode),
-    /// Another model answers from the next request on.
+    /// The model changed, from the next request on.
     ModelChanged(String),
-    /// The session has another name.
+    /// The session was renamed.
     Renamed(String),
-    /// A hook begins.
+    /// A hook started.
     HookStarted(HookRun),
-    /// A hook is done.
+    /// A hook ended.
     HookEnded(HookRun, Box<HookReport>),
-    /// Somebody has to answer; see [`Command::Answer`](crate::Command::Answer).
+    /// A question needs an answer; see [`Command::Answer`](crate::Command::Answer).
     Asked(Arc<SessionQuestion>),
-    /// Nobody waits for the answer to this question any more.
+    /// A question (id) no longer waits for an answer.
     Settled(String, QuestionOutcome),
-    /// These lines were written to a log.
+    /// Lines were written to the log at this path.
     Logged(PathBuf, Vec<Value>),
-    /// The conversation begins anew, as this session.
+    /// `/clear`: an empty conversation starts under this session id.
     Cleared(SessionId),
-    /// The conversation is being summed up because somebody asked for it.
+    /// Compaction started because the user requested it.
     CompactionBegan,
-    /// A command of ours is done.
+    /// A built-in slash command (`/clear`, `/compact`, …) has finished.
     CommandEnded(Box<CommandEnded>),
-    /// A prompt that wants no answer is part of the conversation.
+    /// A prompt that needs no answer was added to the conversation.
     Appended(Box<Appended>),
-    /// A prompt is done.
+    /// A turn ended.
     TurnEnded(Box<TurnEnded>),
-    /// A value that the face itself wanted to read here, in order with the rest.
+    /// A value the front end asked to receive in order with the other events
+    /// ([`Reply::echoed`](crate::Reply::echoed)).
     Echo(Value),
-    /// A turn broke off because of an error in Haft; the session is over.
+    /// A turn crashed because of an error in Haft; the session ends.
     Broke(String),
-    /// The session is over. Nothing follows.
+    /// The session is closed. This is the last event.
     Closed,
 }
 
-/// How far a prompt is.
+/// State of a prompt.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PromptState {
-    /// It waits.
+    /// Queued.
     Queued,
-    /// It is being worked on.
+    /// Being processed.
     Started,
-    /// It was answered.
+    /// Answered.
     Completed,
-    /// It was taken back.
+    /// Removed from the queue, or withdrawn.
     Cancelled,
 }
 
-/// What a session is busy with.
+/// What a session is doing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Activity {
-    /// Nothing: it waits for a prompt.
+    /// Waiting for a prompt.
     Idle,
-    /// A prompt.
+    /// Running a turn.
     Running,
-    /// It waits for the answer to a permission question.
+    /// Waiting for the answer to a permission question.
     RequiresAction,
 }
 
@@ -127,156 +125,156 @@ pub enum Activity {
 pub enum QuestionOutcome {
     /// It was answered.
     Answered,
-    /// Whoever asked does not want to know any more.
+    /// The asker no longer waits for the answer.
     TakenBack,
 }
 
 /// One run of a hook.
 #[derive(Clone, Debug)]
 pub struct HookRun {
-    /// Its own name.
+    /// Unique id of this run.
     pub run: String,
-    /// The hook.
+    /// The hook that ran.
     pub hook: HookId,
-    /// At which event.
+    /// The event that triggered it.
     pub event: HookEvent,
-    /// The event, with what it is about.
+    /// The event and its subject, for example the name of the tool.
     pub label: String,
 }
 
-/// A prompt that is about to be worked on.
+/// Facts about a turn that is about to start.
 #[derive(Clone, Debug)]
 pub struct TurnStarted {
-    /// What the session is at this moment.
+    /// The session at this moment.
     pub facts: SessionSummary,
-    /// The prompt; none when calls are taken up that were left for later.
+    /// The prompt; `None` when deferred calls of a resumed session are run first.
     pub prompt: Option<Prompt>,
 }
 
-/// What a session is at one moment.
+/// Snapshot of a session.
 #[derive(Clone, Debug, Default)]
 pub struct SessionSummary {
-    /// Where it works.
+    /// Working directory.
     pub cwd: PathBuf,
     /// Names of the tools that can be called.
     pub tools: Vec<String>,
-    /// MCP servers.
+    /// State of the MCP servers.
     pub servers: Vec<ServerStatus>,
-    /// The model.
+    /// Name of the current model.
     pub model: String,
-    /// The permission mode.
+    /// Current permission mode.
     pub mode: PermissionMode,
-    /// Where the provider's key comes from.
+    /// Where the provider's API key comes from.
     pub key_source: String,
-    /// How the model is to write.
+    /// Name of the output style.
     pub output_style: String,
-    /// Names of agents.
+    /// Names of the available kinds of agents.
     pub agents: Vec<String>,
-    /// Names of commands.
+    /// Names of the slash commands.
     pub commands: Vec<String>,
-    /// Names of skills.
+    /// Names of the skills.
     pub skills: Vec<String>,
-    /// Plugins.
+    /// Plugins that are loaded.
     pub plugins: Vec<PluginInfo>,
-    /// Beta features asked for.
+    /// Beta features requested from the provider.
     pub betas: Vec<String>,
-    /// Other directories of the workspace.
+    /// Further directories of the workspace.
     pub extra_dirs: Vec<PathBuf>,
 }
 
-/// What a plugin says about itself.
+/// Metadata of a plugin.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PluginInfo {
-    /// Its name.
+    /// Name of the plugin.
     pub name: String,
-    /// Its directory.
+    /// Directory of the plugin.
     pub path: PathBuf,
-    /// Its version, if it says so.
+    /// Version from the plugin's manifest, if any.
     pub version: Option<String>,
-    /// `name@marketplace`, or `name@inline` where a directory was named.
+    /// `name@marketplace`, or `name@inline` for a plugin given as a directory.
     pub source: String,
 }
 
-/// What a turn was about beside how it ended.
+/// Facts about a turn, apart from its outcome.
 #[derive(Clone, Debug, Default)]
 pub struct TurnInfo {
-    /// The names of the prompts it answered, as far as somebody named them.
+    /// Names of the prompts the turn answered; prompts without a name are left out.
     pub prompts: Vec<String>,
-    /// How many prompts wait.
+    /// Number of prompts that are queued.
     pub queued: usize,
-    /// How many turns ended before.
+    /// Number of turns that ended before this one.
     pub index: usize,
-    /// Whether calls were running when somebody interrupted.
+    /// Whether tool calls were running when the turn was interrupted.
     pub in_tools: bool,
-    /// A call that somebody wants to decide about later.
+    /// A call whose permission decision was deferred; the turn ended without running it.
     pub deferred: Option<ToolUse>,
-    /// Milliseconds until the model said something.
+    /// Milliseconds until the first output of the model; `None` without output.
     pub ttft_ms: Option<u64>,
-    /// The prompt, in words.
+    /// The text of the prompt.
     pub prompt_text: String,
-    /// Who began it.
+    /// Author of the prompt.
     pub speaker: PromptAuthor,
-    /// Which runs of agents it reports, where it does.
+    /// The agent runs this prompt reports, as JSON, if it is such a report.
     pub origin: Option<Value>,
 }
 
-/// A prompt that wants no answer and is part of the conversation.
+/// A prompt that was added to the conversation without an answer.
 #[derive(Clone, Debug)]
 pub struct Appended {
-    /// What it was about.
+    /// Facts about the prompt.
     pub facts: TurnInfo,
-    /// What the session has used.
+    /// Usage of the session so far.
     pub bill: UsageTotals,
 }
 
-/// A prompt that is done.
+/// A turn that ended.
 #[derive(Clone, Debug)]
 pub struct TurnEnded {
-    /// How it ended.
+    /// How the turn ended.
     pub end: TurnEnd,
-    /// What it was about.
+    /// Facts about the turn.
     pub facts: TurnInfo,
-    /// What the session has used.
+    /// Usage of the session so far.
     pub bill: UsageTotals,
 }
 
-/// A command of ours that is done.
+/// A built-in slash command that finished.
 #[derive(Clone, Debug)]
 pub struct CommandEnded {
-    /// What the session is now.
+    /// The session after the command.
     pub session: SessionSummary,
-    /// What the command was about.
+    /// Facts about the command's turn.
     pub facts: TurnInfo,
-    /// What the session has used.
+    /// Usage of the session so far.
     pub bill: UsageTotals,
-    /// What came of it.
+    /// Result of the command.
     pub result: CommandResult,
 }
 
-/// What came of a command of ours.
+/// Result of a built-in slash command.
 #[derive(Clone, Debug)]
 pub enum CommandResult {
-    /// The conversation begins anew.
+    /// `/clear` started an empty conversation.
     Cleared,
-    /// The conversation was summed up.
+    /// `/compact` summarised the conversation.
     Compacted {
-        /// How much shorter it is.
+        /// Sizes before and after, if they were measured.
         event: Option<CompactedEvent>,
-        /// What it begins with now.
+        /// The summary the conversation starts with now.
         summary: String,
     },
-    /// The conversation stays as it is, for this reason.
+    /// `/compact` did not change the conversation, for this reason.
     NotCompacted(String),
-    /// What fills the window.
+    /// Report of `/context` about what fills the context window.
     Context(String),
-    /// What the session has cost.
+    /// Report of `/cost` about the session's cost.
     Cost(String),
-    /// A command could not be carried out: its name, and why.
+    /// The command failed: its name, and the reason.
     Failed(String, String),
 }
 
 impl CommandResult {
-    /// What the person is shown of it, where that says it all.
+    /// The text to show to the user; `None` if the command has no such text.
     pub fn shown(&self) -> Option<ShownContent> {
         match self {
             Self::Cleared => None,
@@ -292,24 +290,25 @@ impl CommandResult {
     }
 }
 
-/// Hands out events of a session. Clones hand out to the same reader.
+/// Emits events of a session. Clones send to the same receiver.
 #[derive(Clone)]
 pub struct EventSender {
     take: Arc<dyn Fn(SessionEvent) + Send + Sync>,
-    /// Nobody reads any more.
+    /// Cancelled when the [`EventStream`] is dropped.
     unread: CancellationToken,
 }
 
-/// Reads the events of a session, in order.
+/// Receives the events of a session, in order.
 #[derive(Debug)]
 pub struct EventStream {
     events: mpsc::UnboundedReceiver<SessionEvent>,
-    /// Tells that it is gone.
+    /// Cancels [`EventSender`]'s token when the stream is dropped.
     _reading: DropGuard,
 }
 
 impl EventSender {
-    /// A sender and its reader. If nobody reads any more, nobody misses them.
+    /// Creates a sender and its stream, without a limit on queued events. Events sent after the stream
+    /// was dropped are discarded.
     pub fn channel() -> (Self, EventStream) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let send = move |event| drop(sender.send(event));
@@ -318,40 +317,40 @@ impl EventSender {
         (Self { take: Arc::new(send), unread }, reader)
     }
 
-    /// Hands every event to a function, at once and where it happens.
+    /// Creates a sender that passes every event to `take`, synchronously on the thread that emits it.
     pub fn to(take: impl Fn(SessionEvent) + Send + Sync + 'static) -> Self {
         Self { take: Arc::new(take), unread: CancellationToken::new() }
     }
 
-    /// Waits until nobody reads any more.
+    /// Waits until the event stream was dropped. Never returns for a sender created with
+    /// [`EventSender::to`].
     pub(crate) async fn unread(&self) {
         self.unread.cancelled().await;
     }
 
-    /// Tells something about the main agent, or about the session as a whole.
+    /// Emits an event about the main agent or the session.
     pub fn tell(&self, what: SessionEventKind) {
         self.tell_of(AgentId::Main, None, what);
     }
 
-    /// Tells something about an agent of the session.
+    /// Emits an event about an agent of the session.
     pub fn tell_of(&self, agent: AgentId, parent_call: Option<CallId>, what: SessionEventKind) {
         (self.take)(SessionEvent { agent, parent_call, at: SystemTime::now(), what });
     }
 
-    /// Tells the person something.
+    /// Emits a message for the user.
     pub fn notice(&self, text: impl Into<String>) {
         self.tell(SessionEventKind::Notice(text.into()));
     }
 }
 
 impl EventStream {
-    /// The next event; none when the session and everybody who tells about it
-    /// are gone.
+    /// Waits for the next event; `None` when the session and all other senders are gone.
     pub async fn next(&mut self) -> Option<SessionEvent> {
         self.events.recv().await
     }
 
-    /// The next event, if it has happened already.
+    /// Returns the next event if one is queued, without waiting.
     pub fn try_next(&mut self) -> Option<SessionEvent> {
         self.events.try_recv().ok()
     }

@@ -1,4 +1,4 @@
-//! How a face holds a session.
+//! Opening a session, and the handle a front end controls it with.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -23,11 +23,10 @@ use crate::{
     mcp_servers::{SessionServers, names},
 };
 
-/// Opens sessions.
+/// Entry point for opening sessions.
 pub struct Session;
 
-/// Holds a session. Clones hold the same one; when the last one is dropped, the
-/// session closes.
+/// Controls a session. Clones refer to the same session, which closes when the last clone is dropped.
 #[derive(Clone)]
 pub struct SessionHandle {
     commands: mpsc::UnboundedSender<Command>,
@@ -40,28 +39,28 @@ pub struct SessionHandle {
     files: Option<Arc<haft_workspace::SessionFiles>>,
 }
 
-/// What calls of a session pass through, for those who bring calls of their own:
-/// an MCP server, a face that renders calls.
+/// The path that tool calls of a session take, for callers that run calls of their own (an MCP server, a
+/// front end that renders calls).
 #[derive(Clone)]
 pub struct CallPipeline {
-    /// The eight stages.
+    /// The pipeline of eight stages (validation, hooks, permission and so on).
     pub pipeline: Arc<Pipeline>,
-    /// The tools.
+    /// The current tools.
     pub pool: SharedPool,
-    /// What calls see of the session, as it was opened.
+    /// The state that calls see, as of when the session was opened.
     pub state: CallSessionState,
 }
 
 impl Session {
-    /// Opens a session. Must be called inside a tokio runtime; the session lives
-    /// on a task of its own.
+    /// Opens a session and spawns its actor task. Reads settings, extensions and logs from disk, so it
+    /// blocks briefly. Panics outside a tokio runtime.
     pub fn open(spec: SessionSpec) -> Result<(SessionHandle, EventStream), OpenError> {
         let (events, stream) = EventSender::channel();
         Ok((Self::open_on(spec, events)?, stream))
     }
 
-    /// The same, for a face that made the stream itself, to tell things of its
-    /// own in order with the session's.
+    /// Like [`Session::open`], with an event sender created by the caller, who can then emit own events
+    /// in order with those of the session.
     pub fn open_on(spec: SessionSpec, events: EventSender) -> Result<SessionHandle, OpenError> {
         let assembly = BuiltSession::build(&spec, &events)?;
         if let Some(notice) = assembly.premises.waiting_for_trust() {
@@ -89,92 +88,93 @@ impl Session {
 }
 
 impl SessionHandle {
-    /// Tells the session something. One that is closed does not hear it.
+    /// Queues a command and returns at once. A closed session ignores it.
     pub fn send(&self, command: Command) {
         self.commands.send(command).ok();
     }
 
-    /// Tells the session something and waits for the answer; nothing when the
-    /// session is closed.
+    /// Sends a command and waits for its reply. Returns `None` if the session is closed or drops the
+    /// reply.
     pub async fn ask<T: Send + 'static>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Option<T> {
         let (reply, answer) = Reply::oneshot();
         self.send(command(reply));
         answer.await.ok()
     }
 
-    /// Says something the model is to answer.
+    /// Sends a prompt to the model.
     pub fn prompt(&self, prompt: Prompt) {
         self.send(Command::Prompt(Box::new(prompt)));
     }
 
-    /// Answers a question.
+    /// Answers the question with this id. Answers to unknown or settled questions are ignored.
     pub fn answer(&self, question: impl Into<String>, answer: QuestionAnswer) {
         self.send(Command::Answer { question: question.into(), answer });
     }
 
-    /// Stops the prompt that is being worked on.
+    /// Interrupts the running turn. Queued prompts stay queued.
     pub fn interrupt(&self) {
         self.send(Command::Interrupt { cancel_queued: false, reply: Reply::ignored() });
     }
 
-    /// Runs the calls of one message, in a session without a model.
+    /// Runs the tool calls of one message, in a session without a model, and returns one report per call
+    /// in order. Empty if the session is closed.
     pub async fn run_calls(&self, calls: Vec<ToolUse>, cancel: CancellationToken) -> Vec<CallReport> {
         self.ask(|reply| Command::Calls { calls, cancel, reply }).await.unwrap_or_default()
     }
 
-    /// Ends the session, and waits until it is closed.
+    /// Closes the session in orderly fashion and waits until its actor has ended.
     pub async fn close(&self) {
         self.send(Command::Close(CloseMode::Orderly));
         self.commands.closed().await;
     }
 
-    /// The session, as it was opened.
+    /// The id the session was opened with; `/clear` starts a new id that this does not return.
     pub fn id(&self) -> &SessionId {
         &self.id
     }
 
-    /// The files as its tools see them, where it has any.
+    /// The files as the session's tools see them; `None` without file tools.
     pub fn files(&self) -> Option<&Arc<haft_workspace::SessionFiles>> {
         self.files.as_ref()
     }
 
-    /// Where it is logged, if it is.
+    /// Path of the log at the time of opening; `None` if no log is written.
     pub fn log_path(&self) -> Option<&std::path::Path> {
         self.log.as_deref()
     }
 
-    /// What calls pass through.
+    /// The path that tool calls take.
     pub fn calls(&self) -> &CallPipeline {
         &self.calls
     }
 
-    /// Its commands, where it has any.
+    /// The registry of shell commands; `None` if there is none.
     pub(crate) fn tasks(&self) -> Option<Arc<TaskRegistry>> {
         self.tasks.clone()
     }
 
-    /// Its directories, settings and rules.
+    /// Directories, settings and permission rules.
     pub fn premises(&self) -> &Arc<SessionEnvironment> {
         &self.premises
     }
 
-    /// Its MCP servers.
+    /// The MCP servers.
     pub fn servers(&self) -> &McpManager {
         self.servers.manager()
     }
 }
 
 impl SessionEnvironment {
-    /// Who would answer for a spec, and what is known about models. Nothing is
-    /// sent.
+    /// Returns the provider a spec would use (`None`: the default) and the catalog of models. Sends no
+    /// request.
     pub fn provider(&self, spec: Option<&ModelSpec>) -> Result<(Arc<dyn Provider>, Arc<Catalog>), OpenError> {
         let usual = ModelSpec::default();
         let chosen = ChosenProvider::choose(self, spec.unwrap_or(&usual))?;
         Ok((chosen.provider, chosen.catalog))
     }
 
-    /// The tools of a session in this place, as they would be described: nothing
-    /// can be called.
+    /// The tools a session in this environment would have, for description only: a call of them fails.
+    /// Does not include tools of MCP servers; see [`SessionEnvironment::pool_with`].
     pub fn pool(self: &Arc<Self>) -> Result<Pool, OpenError> {
         let servers = SessionServers::new(Arc::clone(self), crate::ServerSpec::default(), Arc::default())?;
         let policy = self.policy()?;
@@ -196,27 +196,27 @@ impl SessionEnvironment {
         Ok(Pool::assemble(tools, Vec::new()))
     }
 
-    /// Kinds of agents that a session in this place would know, those that win
-    /// first, and what is wrong with the files that describe agents.
+    /// Kinds of agents a session in this environment would know, in order of precedence, and the
+    /// problems found in agent files. Reads the files.
     pub fn agents(&self) -> (Vec<Arc<AgentDefinition>>, Vec<AgentProblem>) {
         let extensions = crate::extensions::Extensions::load(self, &[]);
         let shelf = AgentKindCatalog::new(&extensions.agents, &[]);
         (shelf.kinds().to_vec(), shelf.problems().to_vec())
     }
 
-    /// The model of agents that have none of their own, if a variable names one.
+    /// Default model of sub-agents from the environment variable, if it is set and not blank.
     pub fn usual_agent_model(&self) -> Option<String> {
         self.variable(crate::agents::USUAL_MODEL).filter(|it| !it.trim().is_empty())
     }
 
-    /// Commands and skills that a session in this place would know, and what is
-    /// wrong with files.
+    /// Slash commands and skills a session in this environment would have, and the problems found in
+    /// their files. Reads the files.
     pub fn commands(&self) -> (Vec<SlashCommand>, Vec<ExtensionProblem>) {
         let found = crate::extensions::Extensions::load(self, &[]);
         (found.commands, found.problems)
     }
 
-    /// Plugins that are known in this place, and what is wrong with files.
+    /// Plugins known in this environment, and the problems found in their files. Reads the files.
     pub fn plugins(&self) -> PluginList {
         let found = crate::extensions::Extensions::load(self, &[]);
         let of_plugin = |it: &ExtensionProblem| {
@@ -232,7 +232,7 @@ impl SessionEnvironment {
         list
     }
 
-    /// Switches a plugin on or off in a settings file.
+    /// Enables or disables a plugin in the settings file of `scope`.
     pub fn switch_plugin(&self, scope: haft_config::SettingsScope, id: &str, on: bool) -> Result<(), String> {
         let updated = self.store.update(scope, |settings| {
             let slot = settings.entry("enabledPlugins").or_insert_with(|| serde_json::json!({}));
@@ -244,7 +244,9 @@ impl SessionEnvironment {
         updated.map_err(|err| err.to_string())
     }
 
-    /// The same with the tools of its servers, which are started and stopped.
+    /// Like [`SessionEnvironment::pool`], plus the tools of the configured MCP servers. Starts the
+    /// servers, waits until each has connected or failed, lists their tools and stops them again. The
+    /// tools are for description only: a call returns an error.
     pub async fn pool_with(self: &Arc<Self>, servers: &SessionServers) -> Result<Pool, OpenError> {
         let pool = self.pool()?;
         servers.start();

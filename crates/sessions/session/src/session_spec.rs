@@ -1,4 +1,4 @@
-//! What a session is made of, as plain data.
+//! The configuration of a session, as plain data.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -12,195 +12,198 @@ use haft_tool_runtime::Approver;
 use haft_types::{EnvVars, PermissionMode, SessionId};
 use serde_json::{Map, Value};
 
-/// Everything a session is made of. Flags, an SDK's `initialize`, an editor's
-/// `session/new`, a fleet job and the facade's builder each turn into one of
-/// these in one function; two faces with equal specs behave the same.
+/// Configuration of a session. Command line flags, an SDK's `initialize`, an editor's `session/new`, a
+/// fleet job and the library's builder are each converted into a `SessionSpec` by one function; front
+/// ends with equal specs behave the same.
 #[derive(Clone)]
 pub struct SessionSpec {
-    /// Where the session works, and whose home and variables it sees.
+    /// Working directory, home directory and environment variables.
     pub place: LocationSpec,
-    /// Which settings count.
+    /// The settings files and overrides that apply.
     pub settings: SettingsSpec,
-    /// Rules and mode that come with the session.
+    /// Permission rules and permission mode of this session, added to those of the settings.
     pub permissions: PermissionSpec,
-    /// Which tools there are.
+    /// The tools that are available.
     pub tools: ToolsSpec,
-    /// Who answers; a session without a model only runs calls it is given.
+    /// Model and provider. `None`: the session only runs the tool calls it is given
+    /// ([`Command::Calls`](crate::Command::Calls)).
     pub model: Option<ModelSpec>,
-    /// Where the session is logged, and which log it goes on from.
+    /// The log that is written, and the log that is resumed.
     pub log: LogSpec,
-    /// MCP servers beside those of the settings.
+    /// MCP servers, in addition to those of the settings.
     pub servers: ServerSpec,
-    /// Commands, skills, agents and plugins.
+    /// Slash commands, skills, agents and plugins.
     pub extensions: ExtensionSpec,
-    /// Who answers permission questions.
+    /// The approver that answers permission questions.
     pub asking: ApproverSpec,
-    /// Which questions beside permissions the face answers.
+    /// Questions other than permission questions that the front end can answer.
     pub face_answers: AnswerableQuestions,
-    /// Hooks of the program that embeds the session.
+    /// Hooks of the embedding program.
     pub hooks: Vec<HookDefinition>,
-    /// What becomes of input that comes while the model gives its last answer.
+    /// Handling of a prompt that arrives while the model writes its last answer of a turn.
     pub late_input: LateInputPolicy,
-    /// Whether files can be taken back to what they were before a prompt.
+    /// Whether file checkpoints are recorded, so that [`Command::Rewind`](crate::Command::Rewind) can
+    /// restore files to their state before a prompt.
     pub checkpoints: bool,
-    /// Whether results stay known to the caller: a conversation, or a person. An
-    /// MCP client may have forgotten them, so that every call stands for itself.
+    /// Whether the caller keeps earlier results in its context, as a conversation or a user does.
+    /// `false` for MCP clients, which may have dropped them: every call then returns a complete result.
     pub remembers_results: bool,
-    /// Whether several clients share the session, none of which may read what
-    /// another one's calls stored.
+    /// Whether several clients share the session. The stored large results of one client's calls are
+    /// then not readable without permission by another client's calls.
     pub has_several_clients: bool,
-    /// Whether calls tell how far they are ([`AgentEvent::Progress`](haft_agent::AgentEvent::Progress)).
+    /// Whether running calls emit progress events
+    /// ([`AgentEvent::Progress`](haft_agent::AgentEvent::Progress)).
     pub progress: bool,
-    /// Machines on which files and commands are.
+    /// Tool hosts: remote machines that hold the files and run the commands.
     pub hosts: HostSpec,
-    /// An editor with text that may not be on the disk yet.
+    /// An editor with unsaved buffers, which file tools read instead of the file on disk.
     pub overlay: Option<Arc<dyn haft_workspace::EditorOverlay>>,
-    /// Who carries messages to sessions elsewhere.
+    /// Transport for messages to sessions in other processes or on other machines.
     pub far_post: Option<Arc<dyn crate::RemoteMail>>,
 }
 
-/// Machines on which the files and commands of a session are; without any they
-/// are here.
+/// Tool hosts of a session: remote machines that hold its files and run its commands. Without hosts,
+/// tools run on the local machine.
 #[derive(Clone, Debug, Default)]
 pub struct HostSpec {
-    /// `NAME`, as settings know it, or `NAME=ADDRESS`; the first is the usual one.
+    /// `NAME` of a host in the settings, or `NAME=ADDRESS`. The first entry is the default host.
     pub named: Vec<String>,
-    /// The session's turn, where somebody counts turns: hosts refuse a lower one.
+    /// Fencing epoch of the session, if an owner assigns one. Tool hosts reject calls with an epoch
+    /// lower than the highest they have seen.
     pub epoch: Option<u64>,
-    /// Whether the session is itself lent to a caller on another machine: news of
-    /// its commands are the caller's.
+    /// Whether this session runs tool calls for a caller on another machine. The caller then receives
+    /// the updates about background commands, and this session does not report them.
     pub is_lent: bool,
-    /// How long connecting may take and the like, if not the usual time.
+    /// Timeouts of the host connections; `None` uses the defaults.
     pub times: Option<haft_tool_host::LinkTimeouts>,
 }
 
-/// Where a session works.
+/// Where a session works: directories and environment.
 #[derive(Clone, Debug)]
 pub struct LocationSpec {
-    /// The working directory; it must be there.
+    /// The working directory, which must exist.
     pub cwd: PathBuf,
-    /// The environment variables the session sees. `HOME` is the person's home.
+    /// Environment variables of the session. `HOME` is the user's home directory.
     pub variables: EnvVars,
-    /// Names of variables whose values are secret whatever they are called.
+    /// Names of variables to treat as secret even if their names do not look like secrets.
     pub secret_names: Vec<String>,
-    /// Haft's own directory; `.haft` in the home when nobody says.
+    /// Haft's state directory; `None` means `.haft` in the home directory.
     pub state_dir: Option<PathBuf>,
-    /// Other directories that count as part of the workspace.
+    /// Further directories that belong to the workspace.
     pub extra_dirs: Vec<PathBuf>,
-    /// The program `haft`, where it is at hand: it unpacks pictures and documents
-    /// in a process of its own, and holds sandboxed servers.
+    /// Path of the `haft` executable, if known. It is started as a separate process to decode images and
+    /// documents, and to run MCP servers in the sandbox.
     pub program: Option<PathBuf>,
 }
 
-/// Which settings count.
+/// The settings files and overrides that apply to a session.
 #[derive(Clone, Debug, Default)]
 pub struct SettingsSpec {
-    /// Which files are read: all of them, or only these layers. Settings of the
-    /// organisation always count.
+    /// Settings layers to read; `None` reads all. Managed settings of the organisation are always read.
     pub sources: Option<Vec<SettingsLayer>>,
-    /// Whether the program that opens the session answers for the project, so that its
-    /// hooks, servers, variables and allow rules count although the person did not
-    /// agree to them. Naming a source is no such answer.
+    /// Whether the embedding program vouches for the project: its hooks, servers, variables and allow
+    /// rules then apply although the user has not trusted the project. Listing the project layer in
+    /// `sources` does not imply trust.
     pub trusts_project: bool,
-    /// Settings for this session: JSON text, or the path of a file with it.
+    /// Settings of this session (`--settings`): JSON text, or the path of a JSON file.
     pub flags: Option<String>,
-    /// Settings nobody can weaken, from the program that embeds the session.
+    /// Managed settings from the embedding program; no other layer can weaken them.
     pub managed: Option<String>,
 }
 
-/// Rules and mode that come with a session.
+/// Permission rules and permission mode of a session.
 #[derive(Clone, Debug, Default)]
 pub struct PermissionSpec {
-    /// What happens to calls no rule speaks about; the settings say when this
-    /// does not.
+    /// Permission mode: what happens to calls that no rule matches. `None` takes the mode from the
+    /// settings.
     pub mode: Option<PermissionMode>,
     /// Allow rules.
     pub allow: Vec<String>,
     /// Deny rules.
     pub deny: Vec<String>,
-    /// Whether the session may be switched to the bypass mode later.
+    /// Whether the session may later switch to the bypass mode. Implied if `mode` is the bypass mode.
     pub may_bypass: bool,
-    /// Who wrote these rules.
+    /// Who wrote these rules; decides what happens to invalid ones.
     pub origin: RuleOrigin,
 }
 
-/// Who wrote the rules of a spec.
+/// Author of the rules in a spec.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum RuleOrigin {
-    /// A person on the command line: a rule that makes no sense is reported.
+    /// The user, on the command line: an invalid rule is reported and ignored.
     #[default]
     CommandLine,
-    /// A program: a rule that makes no sense keeps the session from opening.
+    /// The embedding program: an invalid rule makes opening the session fail.
     Program,
 }
 
-/// Which tools a session has.
+/// The tools of a session.
 #[derive(Clone, Default)]
 pub struct ToolsSpec {
-    /// Whether the built-in tools are there.
+    /// Whether the built-in tools are available.
     pub built_in: bool,
-    /// Only built-in tools of these names, if somebody says so.
+    /// Names of the built-in tools to keep; `None` keeps all.
     pub only: Option<Vec<String>>,
-    /// Tools of the program that embeds the session.
+    /// Tools of the embedding program.
     pub own: Vec<Arc<dyn DynTool>>,
-    /// Tools that the first request declares although they come on demand.
+    /// Names of deferred tools that the first request declares in full, without a tool search. Unknown
+    /// names are ignored.
     pub at_hand: Vec<String>,
 }
 
-/// Who answers, and how.
+/// Provider, model and request parameters of a session.
 #[derive(Clone, Default)]
 pub struct ModelSpec {
-    /// The provider.
+    /// How the provider is found.
     pub provider: ProviderSpec,
-    /// Who stands between the session and its provider, if anybody does.
+    /// Wraps the provider, for example with a rate limiter.
     pub between: Option<ProviderMiddleware>,
-    /// Which model; settings and variables say when this does not.
+    /// Model name or alias; `None` takes it from the settings and variables.
     pub model: Option<String>,
-    /// Which model when that one cannot answer.
+    /// Model to use when `model` is overloaded or unavailable.
     pub fallback: Option<String>,
-    /// What bounds a run.
+    /// Limits of a run: turns, cost and the like.
     pub limits: RunLimits,
-    /// Whether and how the model thinks.
+    /// Extended thinking: off, or how much.
     pub thinking: Thinking,
-    /// How much of what it thinks comes back.
+    /// How much of the thinking the provider returns.
     pub thinking_display: Option<ThinkingDisplay>,
-    /// How hard it tries.
+    /// Effort level requested from the model.
     pub effort: Option<Effort>,
-    /// Tokens the whole task may take, as the model is told.
+    /// Token budget of the whole task, which the model is told.
     pub task_budget: Option<u64>,
-    /// Beta features of the provider.
+    /// Beta features to request from the provider.
     pub betas: Vec<String>,
-    /// Replaces the system prompt.
+    /// Replaces the default system prompt.
     pub system_prompt: Option<String>,
-    /// Added to the system prompt.
+    /// Text appended to the system prompt.
     pub append_system_prompt: Option<String>,
-    /// JSON Schema the output of a prompt must follow.
+    /// JSON Schema that the output of every prompt must match.
     pub output_schema: Option<Value>,
-    /// The agent that the session is: its prompt, tools and model.
+    /// Name of the agent definition that the main agent uses: its prompt, tools and model.
     pub agent: Option<String>,
-    /// Writes the whole run into this file.
+    /// File to record the whole run to.
     pub record: Option<PathBuf>,
-    /// Goes through a recorded run again.
+    /// Replays a recorded run instead of asking a provider.
     pub replay: Option<ReplaySpec>,
 }
 
-/// Puts somebody between a session and its provider: who keeps to limits that
-/// many sessions share.
+/// Wraps a session's provider, for example to apply rate limits that many sessions share.
 pub type ProviderMiddleware = Arc<dyn Fn(Arc<dyn Provider>) -> Arc<dyn Provider> + Send + Sync>;
 
-/// Who answers.
+/// How the provider of a session is chosen.
 #[derive(Clone)]
 pub enum ProviderSpec {
-    /// Whoever flags, settings and variables name.
+    /// From flags, settings and environment variables.
     FromVariables {
-        /// Variables that flags set: they win over settings and environment.
+        /// Variables set by flags; they override settings and environment.
         overrides: Vec<(String, String)>,
     },
-    /// This one.
+    /// A provider the caller has created.
     Given {
-        /// Who answers.
+        /// The provider.
         provider: Arc<dyn Provider>,
-        /// What is known about models.
+        /// Known models, with their limits and prices; `None` loads the default catalog.
         catalog: Option<Arc<Catalog>>,
     },
 }
@@ -211,92 +214,97 @@ impl Default for ProviderSpec {
     }
 }
 
-/// A recorded run that is gone through again.
+/// A recorded run to replay.
 #[derive(Clone)]
 pub struct ReplaySpec {
-    /// The recording: settings, prompt, tools and messages come from it.
+    /// The recording, which supplies settings, prompt, tools and messages.
     pub cassette: Arc<RecordedRun>,
-    /// What becomes of its calls.
+    /// Whether tool calls are run again or answered from the recording.
     pub calls: ReplayCalls,
-    /// Whether hooks of this session run: what hooks did then is recorded.
+    /// Whether the hooks of this session run in addition to the recorded hook results.
     pub hooks: bool,
 }
 
-/// Where a session is logged.
+/// The log of a session: where it is written and which log it resumes.
 #[derive(Clone, Debug, Default)]
 pub struct LogSpec {
-    /// The id of a new session; made up when nobody says.
+    /// Id of a new session; generated if `None`.
     pub id: Option<SessionId>,
-    /// Which log it goes on from.
+    /// The log to resume, if any.
     pub start: LogStart,
-    /// Goes on under a new id; the old log stays as it is.
+    /// Resumes under a new id and leaves the old log unchanged.
     pub fork: bool,
-    /// Goes on only up to the line of this name.
+    /// Resumes only up to and including the log line with this uuid (`--resume-session-at`). An unknown
+    /// uuid is an error.
     pub until: Option<String>,
-    /// Goes on only if nothing but this turn is lost.
+    /// Requires that resuming at `until` drops nothing but the turn with this uuid; otherwise opening
+    /// fails. An error without `until`.
     pub drops_turn: Option<String>,
-    /// Where lines are written.
+    /// Where log lines are written.
     pub kept: LogDestination,
-    /// Whether every line is told as well ([`SessionEventKind::Logged`](crate::SessionEventKind::Logged)).
+    /// Whether every log line is also emitted as an event
+    /// ([`SessionEventKind::Logged`](crate::SessionEventKind::Logged)).
     pub mirror: bool,
-    /// What lines say about the program they come from.
+    /// Value of `entrypoint` in every log line: the program that opened the session.
     pub entrypoint: Option<String>,
-    /// The store that lines go to as well, and that says whose the log is.
+    /// Remote store that also receives every line and decides who owns the log (fencing).
     pub fence: Option<Arc<dyn RemoteLog>>,
 }
 
-/// Which log a session goes on from.
+/// The log a session resumes.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum LogStart {
-    /// None: the session is new.
+    /// No log: the session is new.
     #[default]
     New,
-    /// That of the session with this id.
+    /// The log of the session with this id.
     Session(String),
-    /// The newest of the working directory; a new one when there is none.
+    /// The newest log of the working directory, or a new session if there is none.
     Newest,
-    /// This file.
+    /// The log in this file.
     File(PathBuf),
 }
 
-/// Where lines of a log are written.
+/// Where log lines are written.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum LogDestination {
-    /// Nowhere.
+    /// No log is written.
     Nowhere,
-    /// In Haft's own directory.
+    /// Haft's state directory.
     #[default]
     Own,
-    /// Where programs around the Agent SDKs look for sessions.
+    /// The directory in which programs built on the Agent SDKs look for sessions.
     OfSdks,
-    /// In this file.
+    /// This file.
     File(PathBuf),
 }
 
 /// MCP servers of a session.
 #[derive(Clone, Default)]
 pub struct ServerSpec {
-    /// When servers are started.
+    /// When the servers are started.
     pub start: ServerStart,
-    /// Configurations: JSON text or files (`--mcp-config`).
+    /// Server configurations (`--mcp-config`): JSON text, or paths of JSON files. An invalid one makes
+    /// opening the session fail.
     pub configs: Vec<String>,
-    /// Servers by name from the program that opens the session. One that cannot be
-    /// used is reported and left out; in `configs` it keeps the session from opening.
+    /// Server configurations from the program that opens the session, by server name. An invalid one is
+    /// reported and skipped.
     pub offered: Map<String, Value>,
-    /// Whether only those count, and not the servers of the settings.
+    /// Ignores the servers of the settings, except managed ones (`--strict-mcp-config`).
     pub only_those: bool,
-    /// Only the server this tool belongs to is needed, if it belongs to one.
+    /// Name of the only tool that will be called: if a configured server provides it, only that server
+    /// is started.
     pub for_tool: Option<String>,
-    /// How long requests wait for servers that are starting.
+    /// Maximum time a request waits for servers that are still starting; `None` uses the defaults.
     pub patience: Option<Duration>,
-    /// Servers inside the program that embeds the session, by name.
+    /// Creates the configurations of servers that run inside the embedding program.
     pub hosted: Option<HostedServers>,
-    /// The server that is the person's editor, by name: what is selected there comes
-    /// with what they say.
+    /// Name of the server that is the user's editor. The editor selection is attached to the user's
+    /// prompts.
     pub editor: Option<String>,
 }
 
-/// Makes the configuration of a server inside the embedding program.
+/// Returns the configuration of the server with this name inside the embedding program.
 pub type HostedServers = Arc<dyn Fn(&str) -> ServerConfig + Send + Sync>;
 
 /// When a session starts its MCP servers.
@@ -305,69 +313,71 @@ pub enum ServerStart {
     /// Before the first prompt.
     #[default]
     FirstPrompt,
-    /// When a call or a hook needs one.
+    /// When a call or a hook first uses a server.
     OnDemand,
-    /// Only for hooks that are tools of servers.
+    /// Only if a hook is an MCP tool.
     ForHooks,
     /// Never.
     Never,
 }
 
-/// Commands, skills, agents and plugins of a session.
+/// Slash commands, skills, agents and plugins of a session.
 #[derive(Clone, Debug, Default)]
 pub struct ExtensionSpec {
-    /// Directories of plugins.
+    /// Plugin directories to load.
     pub plugins: Vec<PluginDir>,
-    /// Whether a prompt that begins with a slash may be a command.
+    /// Whether a prompt that begins with `/` is interpreted as a command.
     pub slash_commands: bool,
-    /// Agents of whoever opens the session, by name.
+    /// Agent definitions of the program that opens the session, by name.
     pub agents: Vec<(String, crate::HostAgent)>,
 }
 
 /// The directory of a plugin.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PluginDir {
-    /// Where it is.
+    /// Path of the directory.
     pub path: PathBuf,
-    /// Whether its MCP servers are started; the host may run them itself.
+    /// Whether Haft starts the plugin's MCP servers; `false` if the host runs them itself.
     pub with_servers: bool,
 }
 
-/// Who answers permission questions.
+/// The approver that answers permission questions.
 #[derive(Clone, Default)]
 pub enum ApproverSpec {
-    /// Nobody: what would be asked is denied, with the rule that would allow it.
+    /// No approver: calls that would ask are denied, and the denial names the rule that would allow
+    /// them.
     #[default]
     Nobody,
-    /// The face: questions are events ([`SessionEventKind::Asked`](crate::SessionEventKind::Asked)), answers commands.
+    /// The front end: questions are emitted as events
+    /// ([`SessionEventKind::Asked`](crate::SessionEventKind::Asked)) and answered with commands.
     Face(DenialText),
-    /// This port: a closure of the embedding program, the person at an MCP client.
+    /// This approver, for example a closure of the embedding program or the user of an MCP client.
     Port(Arc<dyn Approver>),
-    /// A tool of an MCP server, by its whole name.
+    /// The MCP tool with this full name (`mcp__server__tool`).
     Tool(String),
 }
 
-/// What the model reads when a question was answered with no.
+/// Text the model reads when a question was answered with a denial.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum DenialText {
-    /// The usual words around the reason.
+    /// The default text around the reason.
     #[default]
     Explained,
-    /// The words of the face, and nothing else.
+    /// The front end's text, unchanged.
     Verbatim,
 }
 
-/// Which questions beside permissions a face answers.
+/// Questions other than permission questions that a front end can answer.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct AnswerableQuestions {
-    /// What MCP servers want to know. Servers are told when nobody answers.
+    /// Elicitation requests of MCP servers. If `false`, servers learn that elicitation is not supported.
     pub elicitation: bool,
-    /// Whether servers of the project may start.
+    /// Whether an MCP server of the project may be started.
     pub server_trust: bool,
 }
 
 impl LocationSpec {
-    /// This directory, with the variables of the process.
+    /// A location with this working directory and the environment variables of the process.
     pub fn new(cwd: impl Into<PathBuf>) -> Self {
         Self {
             cwd: cwd.into(),
@@ -379,15 +389,15 @@ impl LocationSpec {
         }
     }
 
-    /// What `~` means, if there is a home.
+    /// The home directory (`~`), if known.
     pub fn home(&self) -> Option<PathBuf> {
         haft_config::home_directory(self.variables.os_text("HOME"))
     }
 }
 
 impl SessionSpec {
-    /// A session in this place with the built-in tools, all settings, slash
-    /// commands, a log, nobody to ask, and no model.
+    /// A session with the built-in tools, all settings, slash commands and a log, but without an
+    /// approver and without a model.
     pub fn new(place: LocationSpec) -> Self {
         Self {
             place,

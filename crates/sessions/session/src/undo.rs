@@ -1,5 +1,4 @@
-//! What tools changed in a directory, and taking it back: for commands, and for
-//! callers on other machines.
+//! Undo, redo and history of file changes made by tools, for commands and for remote callers.
 
 use std::path::PathBuf;
 
@@ -10,8 +9,9 @@ use serde_json::{Value, json};
 
 use crate::environment::SessionEnvironment;
 
-/// Takes back a call, an entry or a turn; the latest change when nothing is
-/// named.
+/// Undoes the changes of a call, a journal entry or (with `turn`) the whole turn that `id` belongs to;
+/// the latest change if `id` is `None`. Conflicting files are left as they are and listed in the report.
+/// Blocks on file access.
 pub fn undo_change(
     premises: &SessionEnvironment,
     id: Option<String>,
@@ -26,14 +26,13 @@ pub fn undo_change(
     workspace.undo(&target, &origin(premises, "undo")).map_err(|err| err.to_string())
 }
 
-/// Brings back what the latest undo took.
+/// Reapplies the changes of the latest undo. Blocks on file access.
 pub fn redo_change(premises: &SessionEnvironment) -> Result<UndoReport, String> {
     let workspace = premises.workspace().map_err(|err| err.to_string())?;
     workspace.redo(&origin(premises, "redo")).map_err(|err| err.to_string())
 }
 
-/// What an undo did, for programs. Paths that are not UTF-8 are shown as closely
-/// as JSON can.
+/// Converts an undo report to JSON. Paths that are not UTF-8 are converted lossily.
 pub fn undo_json(report: &UndoReport) -> Value {
     let texts = |paths: &[PathBuf]| -> Vec<String> {
         paths.iter().map(|it| it.to_string_lossy().into_owned()).collect()
@@ -50,20 +49,20 @@ pub fn undo_json(report: &UndoReport) -> Value {
     })
 }
 
-/// What was changed, newest first, for programs.
+/// Returns the recorded changes as JSON, newest first.
 pub fn history_json(premises: &SessionEnvironment) -> Result<Value, String> {
     let workspace = premises.workspace().map_err(|err| err.to_string())?;
     Ok(items(&workspace)?.iter().map(change_json).collect())
 }
 
-/// One change, for programs.
+/// Converts one change to JSON.
 pub fn change_json(item: &HistoryItem) -> Value {
     let mut json = serde_json::to_value(&item.entry).unwrap_or_default();
     json["standing"] = Value::from(standing_words(item.standing));
     json
 }
 
-/// Whether a change still stands, in words.
+/// Returns a text for the state of a change (applied, undone, …).
 pub fn standing_words(standing: EntryState) -> &'static str {
     match standing {
         EntryState::InEffect => "in effect",
@@ -73,7 +72,7 @@ pub fn standing_words(standing: EntryState) -> &'static str {
     }
 }
 
-/// The turn of this id, or the one that a change or call of this id belongs to.
+/// Returns the turn with this id, or the turn that the change or call with this id belongs to.
 fn turn_of(workspace: &Workspace, id: &str) -> Result<TurnId, String> {
     let items = items(workspace)?;
     let origins = || items.iter().map(|item| (&item.entry.id, &item.entry.origin));
@@ -89,7 +88,7 @@ fn turn_of(workspace: &Workspace, id: &str) -> Result<TurnId, String> {
     }
 }
 
-/// An id is an entry if the journal knows it as one, else a call.
+/// Interprets `id` as a journal entry if the journal contains it, otherwise as a call.
 fn target(workspace: &Workspace, id: String) -> Result<UndoTarget, String> {
     let entry = EntryId::new(id.as_str());
     let known = items(workspace)?.iter().any(|item| item.entry.id == entry);

@@ -1,42 +1,42 @@
-//! What a session has used, by model and by agent.
+//! Token usage and cost of a session, by model and by agent.
 
 use std::collections::BTreeMap;
 
 use haft_agent::RequestCost;
 use haft_types::{AgentId, Usage};
 
-/// What a session has used so far.
+/// Token usage and cost of a session so far.
 #[derive(Clone, Debug, Default)]
 pub struct UsageTotals {
-    /// Tokens by model.
+    /// Tokens by model name.
     pub models: BTreeMap<String, Usage>,
-    /// What fits into each model, and the longest answer, where the provider knows it
-    /// better than the list of models.
+    /// Context window and maximum output tokens by model, where the provider reports better values than
+    /// the catalog.
     pub windows: BTreeMap<String, (u64, u64)>,
-    /// Money in all.
+    /// Total cost in US dollars.
     pub usd: f64,
-    /// The same for each agent, once the main one is not alone. Everything that was
-    /// used is with one of them.
+    /// Usage by agent, including the main agent. Usage of earlier processes of a resumed session is
+    /// under the id `earlier`.
     pub agents: BTreeMap<AgentId, AgentUsage>,
 }
 
-/// What one agent has used, in all of its runs.
+/// Usage of one agent, over all of its runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentUsage {
-    /// Its kind; nothing for the main agent.
+    /// Kind of the agent; `None` for the main agent.
     pub kind: Option<String>,
-    /// Tokens by model.
+    /// Tokens by model name.
     pub models: BTreeMap<String, Usage>,
-    /// Money, where prices are known.
+    /// Cost in US dollars; requests to models without a known price count as 0.
     pub usd: f64,
-    /// Answers.
+    /// Number of model responses.
     pub answers: u64,
-    /// Those of them whose use the provider did not tell: it is an estimate.
+    /// Number of responses without usage data from the provider, whose usage is estimated.
     pub estimated: u64,
 }
 
 impl AgentUsage {
-    /// Tokens of all models.
+    /// Sum of the tokens of all models.
     pub fn usage(&self) -> Usage {
         let mut sum = Usage::default();
         self.models.values().for_each(|it| sum += *it);
@@ -45,7 +45,7 @@ impl AgentUsage {
 }
 
 impl UsageTotals {
-    /// Somebody paid for an answer.
+    /// Adds the cost of one request.
     pub(crate) fn add(&mut self, paid: &RequestCost) {
         *self.models.entry(paid.model.clone()).or_default() += paid.usage;
         self.usd += paid.usd;
@@ -56,8 +56,8 @@ impl UsageTotals {
         agent.estimated += u64::from(!paid.is_told);
     }
 
-    /// What an earlier process used counts for the model that goes on: who used it is
-    /// in the logs.
+    /// Totals that start with the usage of earlier processes of a resumed session. All of it is
+    /// attributed to the model the session continues with.
     pub(crate) fn of_earlier(model: &str, usage: Usage, usd: f64) -> Self {
         let mut bill = Self { usd, ..Self::default() };
         if 0 < usage.output_tokens {
@@ -70,5 +70,5 @@ impl UsageTotals {
     }
 }
 
-/// Stands for the agents of earlier processes.
+/// Agent id for the usage of earlier processes.
 const EARLIER: &str = "earlier";

@@ -1,4 +1,5 @@
-//! Words for the person while a session works, and what it did so far.
+//! Messages that tools send to the user while a session works, and a summary of what the session has
+//! done.
 
 use std::{
     fmt::Write as _,
@@ -18,12 +19,12 @@ use haft_workspace::SessionFiles;
 
 use crate::{EventSender, agents::SubagentRegistry};
 
-/// As many prompts are named.
+/// Maximum number of prompts listed in a summary; the latest are kept.
 const NAMED_PROMPTS: usize = 10;
-/// As many files are named.
+/// Maximum number of changed files listed in a summary.
 const NAMED_FILES: usize = 40;
 
-/// Speaks to the person.
+/// Sends messages of tools to the user and summarises the session.
 pub(crate) struct SessionMessenger {
     pub(crate) events: EventSender,
     pub(crate) files: Arc<SessionFiles>,
@@ -31,12 +32,12 @@ pub(crate) struct SessionMessenger {
     pub(crate) agents: Arc<SubagentRegistry>,
     pub(crate) tasks: Arc<TaskRegistry>,
     pub(crate) session: SessionId,
-    /// Where the session is logged, once that is known.
+    /// Path of the session's log; `None` before it is known or without a log.
     pub(crate) log: Mutex<Option<PathBuf>>,
 }
 
 impl SessionMessenger {
-    /// The session is logged there.
+    /// Sets the path of the session's log.
     pub(crate) fn logged_at(&self, log: Option<PathBuf>) {
         *self.log.lock().unwrap_or_else(PoisonError::into_inner) = log;
     }
@@ -92,7 +93,7 @@ fn section(out: &mut String, title: &str, lines: Vec<String>) {
     }
 }
 
-/// What the person asked for, the last of it.
+/// The latest prompts of the user, one line each. Reads the log.
 fn prompts(log: Option<PathBuf>) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
     let Some(log) = log else { return said };

@@ -1,8 +1,8 @@
-//! What settings say about calls, as parts of a permission policy: rules with their
-//! source, directories, the mode. Sessions and programs that only run tools have their
-//! policies from here, so that an organisation's settings mean the same in both.
+//! Converts settings about permissions into a permission policy: rules with their source, directories,
+//! the mode. Used by sessions and by programs that only run tools, so that managed settings mean the
+//! same in both.
 //!
-//! **Does not know** sessions, flags, or who asks.
+//! The crate does not depend on sessions, flags or approvers.
 
 mod split_rules;
 
@@ -14,8 +14,8 @@ use haft_types::PermissionMode;
 
 pub use split_rules::split_rules;
 
-/// Adds the rules of settings. Relative paths in rules of the project, and of flags, hold
-/// in `project`, where that is given: in the directory of the settings otherwise.
+/// Adds the rules of the settings. Relative paths in rules of the project and of flags are relative to
+/// `project`, if given, otherwise to the directory of the settings file.
 pub fn add_rules(
     mut builder: PolicyBuilder,
     permissions: &PermissionSettings,
@@ -50,7 +50,7 @@ fn source(rule: &Sourced<String>, project: Option<&Path>) -> RuleSource {
     origin.rooted(base)
 }
 
-/// Adds the directories that settings name.
+/// Adds the directories that the settings name.
 pub fn add_directories(
     mut builder: PolicyBuilder,
     permissions: &PermissionSettings,
@@ -63,7 +63,7 @@ pub fn add_directories(
     builder
 }
 
-/// The directories that settings add to the workspace, absolute.
+/// The directories that the settings add to the workspace, as absolute paths.
 pub fn directories(
     permissions: &PermissionSettings,
     cwd: &Path,
@@ -78,7 +78,7 @@ fn expanded(text: &str, cwd: &Path, home: Option<&Path>) -> PathBuf {
     haft_paths::lexical(&expanded)
 }
 
-/// Refuses reads and writes outside of the workspace where settings want that.
+/// Forbids reading and writing outside the workspace, if the settings ask for it.
 pub fn add_boundaries(mut builder: PolicyBuilder, permissions: &PermissionSettings) -> PolicyBuilder {
     if permissions.block_reads_outside_working_directories {
         builder = builder.reads_outside(OutsideWorkspace::Deny);
@@ -89,10 +89,11 @@ pub fn add_boundaries(mut builder: PolicyBuilder, permissions: &PermissionSettin
     builder
 }
 
-/// The mode to begin in: the one that is wanted, else that of the settings.
+/// The initial permission mode: `wanted`, else that of the settings.
 ///
 /// # Errors
-/// The mode, where the settings forbid it.
+///
+/// Returns the mode if the settings disable it.
 pub fn mode(
     wanted: Option<PermissionMode>,
     permissions: &PermissionSettings,
@@ -107,8 +108,7 @@ pub fn mode(
     if forbidden { Err(mode) } else { Ok(mode) }
 }
 
-/// The link by which somebody came to `cwd`, where `PWD` names one: what they call the
-/// directory means the same.
+/// The path in `PWD`, if it is a symlink path to `cwd`. Rules with that path apply to `cwd` too.
 pub fn link_to(cwd: &Path, pwd: Option<String>) -> Option<PathBuf> {
     let link = pwd.map(PathBuf::from).filter(|it| it.is_absolute() && it != cwd)?;
     let here = cwd.canonicalize().ok()?;

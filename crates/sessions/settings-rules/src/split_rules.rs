@@ -1,5 +1,5 @@
-/// Splits `Read,Bash(git log *) Edit` into rules: commas and blanks separate,
-/// but not inside brackets.
+/// Splits `Read,Bash(git log *) Edit` into rules. Commas and spaces separate rules, except inside
+/// brackets.
 pub fn split_rules(texts: &[String]) -> Vec<String> {
     let mut rules = Vec::new();
     for text in texts {

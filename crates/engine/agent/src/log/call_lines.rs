@@ -1,4 +1,4 @@
-//! Lines about calls, and about who writes them.
+//! Log lines about calls, and about the process that writes the log.
 
 use haft_tool::ErrorKind;
 use haft_tool_runtime::{CallDecision, CallReport, CallTiming};
@@ -7,98 +7,96 @@ use serde::{Deserialize, Serialize};
 
 use super::RemoteLogOwner;
 
-/// The process that writes what follows.
+/// Identifies the process that writes the following lines.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub struct WriterLine {
-    /// The process.
+    /// Process id.
     pub pid: u32,
-    /// The boot of the machine: a line that was written survives the process,
-    /// but not a power cut.
+    /// Boot id of the machine. A written line survives the process, but not a power failure.
     pub boot: String,
-    /// The session. A copy of the log under another id keeps this one.
+    /// Id of the session. Copies of the log under another id keep it.
     pub session: String,
-    /// Who it is to the store that lines go to as well, if there is one.
+    /// Owner of the log in the remote store, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<RemoteLogOwner>,
 }
 
-/// A call that may act is about to run. It was allowed to.
+/// A permitted call with side effects is about to run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct CallStartedLine {
-    /// Which call.
+    /// Id of the call.
     pub call: CallId,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
     /// The agent that made the call.
     pub agent: AgentId,
-    /// When, as ISO 8601.
+    /// Time, as ISO 8601.
     #[serde(default)]
     pub timestamp: String,
     /// The first 16 digits of the BLAKE3 hash of the input the tool gets.
     #[serde(default)]
     pub input: String,
-    /// Why it may run.
+    /// The permission decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<CallDecision>,
 }
 
-/// A call is done, whatever came of it.
+/// A call is done, with any outcome.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct CallFinishedLine {
-    /// Which call.
+    /// Id of the call.
     pub call: CallId,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
     /// The agent that made the call.
     pub agent: AgentId,
-    /// When, as ISO 8601.
+    /// Time, as ISO 8601.
     #[serde(default)]
     pub timestamp: String,
-    /// Microseconds by stage.
+    /// Duration of each stage.
     #[serde(default)]
     pub micros: StageMicros,
     /// Set when the call failed at any stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorKind>,
-    /// What permission said, where the call came that far.
+    /// The permission decision, if the call reached that stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<CallDecision>,
-    /// Who said no, in one word, where somebody did.
+    /// Who denied the call, as one word, if it was denied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied_by: Option<String>,
-    /// The entry of the journal, where one was made: what `haft undo` takes.
+    /// Id of the undo journal entry, for `haft undo`, if one was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<String>,
-    /// The run of an agent that this call heard the end of, where the result is an error: the
-    /// results of others say so themselves.
+    /// Id of the agent run whose failure this call reported. Successful results name the run themselves.
     #[serde(default, rename = "runId", skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// Whether it was not run because somebody wants to decide about it later.
+    /// Whether the call was deferred and not run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub left_for_later: bool,
 }
 
-/// How long a call spent where, in microseconds.
+/// Duration of the stages of a call, in microseconds.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub struct StageMicros {
-    /// Waiting for calls it must not overlap with.
+    /// Waiting for calls it must not run in parallel with.
     pub queue: u64,
-    /// In hooks before it.
+    /// PreToolUse hooks.
     pub hooks: u64,
-    /// Until it was allowed or denied, questions included.
+    /// Permission decision, including prompts.
     pub permission: u64,
-    /// In the tool itself.
+    /// The tool itself.
     pub run: u64,
-    /// In what follows: a large result is stored, hooks look at it.
+    /// Afterwards: storing a large result, PostToolUse hooks.
     pub after: u64,
 }
 
-/// Where a tool names the journal entry it made, in its structured result.
+/// Key of the journal entry's id in a tool's structured result.
 const JOURNAL_KEY: &str = "undoId";
 
-/// Where a tool names the run of an agent, in its structured result.
+/// Key of the agent run's id in a tool's structured result.
 const RUN_KEY: &str = "runId";
 
 impl WriterLine {
@@ -106,15 +104,14 @@ impl WriterLine {
         Self { pid: std::process::id(), boot: boot_id(), session: session.to_owned(), owner }
     }
 
-    /// Whether what this writer did not tell the store before it lost the log, it
-    /// did not do. `epoch` is that of the owner who reads.
+    /// Whether lines this writer did not send to the remote store before losing ownership cannot have
+    /// taken effect. `epoch` is that of the current owner.
     pub(crate) fn was_fenced(&self, epoch: Option<u64>) -> bool {
         self.owner.as_ref().zip(epoch).is_some_and(|(owner, epoch)| owner.epoch < epoch)
     }
 
-    /// Whether what this process did not write before it ended, it did not do: it
-    /// has ended, and nothing it wrote can be lost. `session` is the session of
-    /// the log that is read.
+    /// Whether everything this process did is in the log: it has ended, and no written line can be lost.
+    /// `session` is the session of the log.
     pub(crate) fn has_told_all(&self, session: &str) -> bool {
         let is_ours = self.pid == std::process::id();
         let has_ended = if is_ours {
@@ -132,7 +129,7 @@ fn boot_id() -> String {
 }
 
 impl CallFinishedLine {
-    /// A call that did not begin, and is taken up again.
+    /// The line of a deferred call.
     pub(crate) fn left(call: &ToolUse, agent: &AgentId) -> Self {
         Self {
             call: call.id.clone(),

@@ -13,41 +13,40 @@ use super::{
     writer_lock,
 };
 
-/// A session's log: JSON lines, appended to and never rewritten. While it is
-/// open, no other process and no other session of this process can open it.
+/// A session's log: JSON lines that are appended and never rewritten. While it is open, no other process
+/// and no other session of this process can open it.
 ///
-/// **Invariant:** any prefix of it, cut at any byte, can be read; what cannot
-/// be read is counted and passed over, and the next line starts on a fresh
-/// line.
+/// **Invariant:** a log truncated at any byte is readable. Unreadable lines are counted and
+/// skipped, and the next line starts on a new line.
 #[derive(Debug)]
 pub struct LogFile {
     path: PathBuf,
     file: File,
     was_torn: bool,
     fence: Option<RemoteLogHandle>,
-    /// How many more bytes a disk takes, in tests.
+    /// Number of bytes the disk still accepts, in tests.
     #[cfg(test)]
     pub(super) room: Option<u64>,
 }
 
-/// What reading a log found.
+/// Statistics of reading a log.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ReadReport {
-    /// Lines that hold an entry.
+    /// Number of lines with an entry.
     pub entries: usize,
-    /// Lines that do not, and are not blank.
+    /// Number of lines that are neither valid nor blank.
     pub unreadable: usize,
-    /// Whether the last line has no end: the writer was cut off.
+    /// Whether the last line is incomplete because its writer was killed.
     pub torn: bool,
 }
 
-/// A longer line is no entry of ours.
+/// Maximum length of a line in bytes; longer ones are skipped.
 const MAX_LINE: u64 = 256 << 20;
 
 impl LogFile {
-    /// Opens a log for appending, and makes it if it is not there. Only the
-    /// owner may read it. A log that another session writes is an error of the
-    /// kind `ResourceBusy` that names the process; one that ends is waited for.
+    /// Opens a log for appending, creating it if necessary, readable by its owner only. If another
+    /// session has it open, waits a moment for that session to end, then fails with `ResourceBusy` and
+    /// the process id.
     pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         if let Some(dir) = path.parent() {
@@ -69,30 +68,28 @@ impl LogFile {
         })
     }
 
-    /// The same log; its lines go to a store as well.
+    /// Sets the remote store that also receives the lines.
     #[must_use]
     pub fn fenced(mut self, fence: Option<RemoteLogHandle>) -> Self {
         self.fence = fence;
         self
     }
 
-    /// The store its lines go to as well.
+    /// The remote store, if there is one.
     pub fn fence(&self) -> Option<&RemoteLogHandle> {
         self.fence.as_ref()
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether the last line had no end when the log was opened: its writer was
-    /// cut off. It has one now.
+    /// Whether the last line was incomplete when the log was opened. It has been terminated.
     pub fn was_torn(&self) -> bool {
         self.was_torn
     }
 
-    /// Hands bytes to the kernel, as many as it takes.
+    /// Writes bytes, as many as the kernel accepts.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         #[cfg(test)]
         if let Some(room) = &mut self.room {
@@ -114,16 +111,16 @@ impl LogFile {
         ends_torn(&mut self.file)
     }
 
-    /// Whether the file has no name any more: nobody will ever read it.
+    /// Whether the file has been deleted.
     pub(super) fn is_deleted(&self) -> bool {
         let Ok(about) = self.file.metadata() else { return false };
-        // Some file systems do not count names.
+        // Some file systems do not report link counts.
         about.nlink() == 0
             && std::fs::metadata(&self.path)
                 .map_or(true, |named| (named.dev(), named.ino()) != (about.dev(), about.ino()))
     }
 
-    /// The file that has the name now, if there is one again.
+    /// Opens the file that has this path now.
     pub(super) fn again(&self) -> io::Result<Self> {
         if self.path.exists() {
             Ok(Self::open(&self.path)?.fenced(self.fence.clone()))
@@ -134,15 +131,14 @@ impl LogFile {
 }
 
 impl Drop for LogFile {
-    /// A child that is between its start and its program has the file open too,
-    /// so closing it is not enough.
+    /// Unlocks explicitly: a child process between fork and exec has the file open too, so closing it is
+    /// not sufficient.
     fn drop(&mut self) {
         self.file.unlock().ok();
     }
 }
 
-/// Appends one entry to a log that another session may be writing: it is one
-/// write, and lines of two writers do not mix.
+/// Appends one entry with a single write to a log that another session may be writing.
 pub(super) fn append_beside(path: &Path, entry: &LogEntry) -> io::Result<()> {
     let mut file = OpenOptions::new().read(true).append(true).open(path)?;
     let mut bytes = Vec::new();
@@ -164,13 +160,12 @@ fn ends_torn(file: &mut File) -> io::Result<bool> {
     Ok(last != *b"\n")
 }
 
-/// Reads a log line by line, in memory bounded by its longest line.
+/// Reads a log line by line and calls `each` for every entry. Memory is bounded by the longest line.
 pub fn read(path: &Path, each: impl FnMut(LogEntry)) -> io::Result<ReadReport> {
     read_from(path, 0, each)
 }
 
-/// The same for whoever shows the conversation again: lines that only say how single
-/// calls went are passed over and not counted.
+/// Like [`read`], for displaying the conversation: skips and does not count lines about single calls.
 pub fn read_shown(path: &Path, mut each: impl FnMut(LogEntry)) -> io::Result<ReadReport> {
     let mut report = ReadReport::default();
     report.torn = read_lines(path, 0, |line| {
@@ -181,7 +176,7 @@ pub fn read_shown(path: &Path, mut each: impl FnMut(LogEntry)) -> io::Result<Rea
     Ok(report)
 }
 
-/// The same as [`read`] from a byte on.
+/// Like [`read`], from a byte offset.
 pub(crate) fn read_from(path: &Path, start: u64, mut each: impl FnMut(LogEntry)) -> io::Result<ReadReport> {
     let mut report = ReadReport::default();
     report.torn = read_lines(path, start, |line| report.take(line, &mut each))?;
@@ -189,7 +184,7 @@ pub(crate) fn read_from(path: &Path, start: u64, mut each: impl FnMut(LogEntry))
 }
 
 impl ReadReport {
-    /// Reads a line, and counts it.
+    /// Parses a line and updates the statistics.
     fn take(&mut self, line: &[u8], each: &mut impl FnMut(LogEntry)) {
         match parse_entry(line) {
             Ok(entry) => {
@@ -202,8 +197,7 @@ impl ReadReport {
     }
 }
 
-/// The lines of a file from a byte on that are not blank. Says whether the last one has
-/// no end.
+/// Calls `each` for the non-blank lines from a byte offset. Returns whether the last one is incomplete.
 fn read_lines(path: &Path, start: u64, mut each: impl FnMut(&[u8])) -> io::Result<bool> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(start))?;
@@ -216,7 +210,7 @@ fn read_lines(path: &Path, start: u64, mut each: impl FnMut(&[u8])) -> io::Resul
             return Ok(torn);
         }
         torn = !line.ends_with(b"\n");
-        // A crash may leave a block of zeros where data was to be.
+        // After a crash, a file may contain a block of zeros.
         let text = line.trim_ascii().trim_start_matches_zero();
         if !text.is_empty() {
             each(text);
@@ -224,8 +218,7 @@ fn read_lines(path: &Path, start: u64, mut each: impl FnMut(&[u8])) -> io::Resul
     }
 }
 
-/// Whether a line is of a type that only other programs write: there is nothing in
-/// it that a conversation would miss.
+/// Whether the line has a type that only other programs write and that is not part of the conversation.
 fn is_of_others(line: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct LineType {

@@ -14,55 +14,52 @@ use crate::{CacheMiss, LoggedPrefix, PreservedState, SystemPrompt};
 
 /// One line of a session log.
 ///
-/// The shape is the one session readers of the Agent SDKs know: a `type`, for
-/// conversation lines a `uuid` with its `parentUuid`, and a `message`. What
-/// only Haft needs are lines of type `haft`, which other readers pass over.
-/// Fields nobody here knows are kept.
+/// The format is that of the Agent SDKs: a `type`, for conversation lines a `uuid` and its `parentUuid`,
+/// and a `message`. Additional data of Haft is in lines of type `haft`, which other readers skip.
+/// Unknown fields are preserved.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum LogEntry {
-    /// What the person said, and the results of tools.
+    /// A message of the user, or results of tools.
     User(ConversationLine),
-    /// What the model said.
+    /// A message of the model.
     Assistant(ConversationLine),
-    /// A mark in the conversation, such as the boundary of a compaction.
+    /// A marker in the conversation, such as a compaction.
     System(SystemLine),
-    /// What a prompt named, and the model was shown with it.
+    /// An attachment of a prompt.
     Attachment(AttachmentLine),
     /// State that is not part of the conversation.
     Haft(LogState),
-    /// A name for the session.
+    /// The name of the session.
     #[serde(rename = "custom-title")]
     CustomTitle {
-        /// The name.
         #[serde(rename = "customTitle")]
         custom_title: String,
-        /// Which session.
         #[serde(rename = "sessionId")]
         session_id: String,
     },
 }
 
-/// What every line of the conversation says about itself.
+/// Common fields of all conversation lines.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LineHeader {
-    /// Names the line.
+    /// Unique id of the line.
     pub uuid: String,
-    /// The line before it.
+    /// Uuid of the previous line, if there is one.
     pub parent_uuid: Option<String>,
-    /// Which session.
+    /// Id of the session.
     pub session_id: String,
-    /// When, as ISO 8601.
+    /// Time, as ISO 8601.
     #[serde(default)]
     pub timestamp: String,
-    /// Where the session was working.
+    /// Working directory.
     #[serde(default)]
     pub cwd: String,
-    /// Whether it belongs to a sub-agent.
+    /// Whether the line belongs to a sub-agent.
     #[serde(default)]
     pub is_sidechain: bool,
-    /// Which version wrote it.
+    /// Version of the program that wrote it.
     #[serde(default)]
     pub version: String,
 }
@@ -71,50 +68,47 @@ pub struct LineHeader {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversationLine {
-    /// Which, when, where.
     #[serde(flatten)]
     pub head: LineHeader,
-    /// What was said.
     pub message: LoggedMessage,
-    /// Said by the program, not by the person.
+    /// Whether the program wrote the message, not the user.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_meta: bool,
-    /// The structured result of the tool.
+    /// The structured result of a tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_use_result: Option<Value>,
-    /// Everything else, as it was.
+    /// Unknown fields, unchanged.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
 
-/// A message, and what the provider said about it.
+/// A message, with metadata from the provider.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(from = "MessageRecord", into = "MessageRecord")]
 pub struct LoggedMessage {
-    /// The message.
     pub message: Message,
-    /// How its content is written.
+    /// How its content is serialised.
     pub form: ContentForm,
-    /// Which model wrote it.
+    /// Name of the model that wrote it.
     pub model: Option<String>,
     /// The provider's id of the answer.
     pub id: Option<String>,
-    /// What it used.
+    /// Token usage of the answer.
     pub usage: Option<Usage>,
 }
 
-/// How the content of a message is written. Readers of the Agent SDKs expect what
-/// a person typed as a text.
+/// How the content of a message is serialised. Readers of the Agent SDKs expect typed prompts as a
+/// string.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ContentForm {
-    /// As one text, where it is nothing else.
+    /// As a string, if it is a single text.
     Text,
-    /// As blocks.
+    /// As a list of blocks.
     #[default]
     Blocks,
 }
 
-/// A message as it is in the file.
+/// A message as stored in the file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct MessageRecord {
     role: Role,
@@ -134,7 +128,8 @@ enum RecordedContent {
     Blocks(Vec<MessageBlock>),
 }
 
-/// By hand: a derived reader keeps all of it aside to try one form after the other.
+/// Hand-written, because a derived untagged deserialiser buffers the whole value to try one variant
+/// after the other.
 impl<'de> Deserialize<'de> for RecordedContent {
     fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
         struct ContentVisitor;
@@ -190,205 +185,189 @@ impl From<LoggedMessage> for MessageRecord {
     }
 }
 
-/// What a prompt named.
+/// An attachment of a prompt.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AttachmentLine {
-    /// Which, when, where.
     #[serde(flatten)]
     pub head: LineHeader,
-    /// What it is; [`Attachment`](crate::Attachment) where it is one of ours.
+    /// The attachment; an [`Attachment`](crate::Attachment) if Haft wrote it.
     pub attachment: Value,
-    /// Everything else, as it was.
+    /// Unknown fields, unchanged.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
 
-/// A mark in the conversation.
+/// A marker in the conversation.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SystemLine {
-    /// Which, when, where.
     #[serde(flatten)]
     pub head: LineHeader,
-    /// What kind of mark.
+    /// Kind of the marker.
     pub subtype: String,
-    /// Everything else, as it was.
+    /// Unknown fields, unchanged.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
 
-/// What stands for a result that was shortened.
+/// The replacement of a result that was shortened.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ResultStub {
-    /// The call whose result it was.
     pub call: CallId,
-    /// What is left of it.
+    /// The remaining text.
     pub text: String,
 }
 
-/// A request that was answered, and what it cost.
+/// An answered request and its cost.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct RequestLine {
-    /// Which of the session, counted from 1.
+    /// Number of the request in the session, starting at 1.
     pub request: u64,
-    /// When, as ISO 8601.
+    /// Time, as ISO 8601.
     pub timestamp: String,
-    /// Who answered.
+    /// Name of the model.
     pub model: String,
-    /// What for.
+    /// Purpose of the request.
     pub purpose: RequestPurpose,
-    /// Tokens.
     pub usage: Usage,
-    /// Whether the provider did not say, so that the tokens are an estimate.
+    /// Whether `usage` is an estimate because the provider did not report it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_estimate: bool,
-    /// Money, where the price is known.
+    /// Cost in US dollars, if the price is known.
     pub usd: Option<f64>,
-    /// What was lost, if it did not go on from what the provider had cached.
+    /// The prompt cache miss, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bust: Option<CacheMiss>,
-    /// To compare the next one with.
+    /// Fingerprint of the request, for comparison with the next one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent: Option<LoggedPrefix>,
 }
 
-/// What a request was for.
+/// Purpose of a request.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestPurpose {
-    /// The conversation.
+    /// An answer in the conversation.
     #[default]
     Answer,
-    /// Summing it up.
+    /// A summary for compaction.
     Summary,
 }
 
-/// State that is not part of the conversation, and must survive all the same.
+/// State that is not part of the conversation but must survive a restart.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum LogState {
-    /// Changes tools made to the session, in order.
+    /// Context changes made by tools, in order.
     Changes {
-        /// Which.
         changes: Vec<ContextChange>,
     },
-    /// What outlives every compaction, as it was then.
+    /// Snapshot of the state that survives compactions.
     Kept {
-        /// All of it.
         kept: Box<PreservedState>,
     },
-    /// Results that were shortened: what stands for them from here on.
+    /// Results that are replaced by stubs from here on.
     Stubs {
-        /// Which.
         stubs: Vec<ResultStub>,
     },
-    /// What a call left behind for the next time (keys of ours in its `meta`).
+    /// Metadata that a call stored for a resumed session.
     Meta {
-        /// Which call.
         call: CallId,
-        /// What.
         meta: Map<String, Value>,
     },
-    /// What everything has cost so far.
+    /// Total usage and cost so far.
     Cost {
-        /// Tokens.
         usage: Usage,
-        /// Money, where the prices are known.
+        /// Cost in US dollars.
         usd: f64,
     },
-    /// A request was answered.
     Asked(Box<RequestLine>),
-    /// Who writes what follows. From here on, calls that act are said to start
-    /// before they run.
+    /// Writer of the following lines. From here on, calls with side effects are logged before they run.
     Writer(WriterLine),
-    /// A call that may act is about to run.
+    /// A call with side effects is about to run.
     Started(Box<CallStartedLine>),
     /// A call is done.
     Call(Box<CallFinishedLine>),
     /// The system prompt from here on.
     Prompt {
-        /// All of it.
         prompt: Box<SystemPrompt>,
     },
-    /// The system prompt stays, and the model was told what differs from it.
+    /// The system prompt is unchanged; the model was told the differences in messages.
     Told {
-        /// What the prompt would say.
+        /// The prompt with these differences.
         prompt: Box<SystemPrompt>,
     },
-    /// The tools of servers that requests declare from here on.
+    /// MCP tools that requests declare from here on.
     Tools {
-        /// All of them, in order.
         tools: Vec<ToolDef>,
     },
-    /// And these behind them.
+    /// MCP tools that are appended to the declared ones.
     MoreTools {
-        /// Which.
         tools: Vec<ToolDef>,
     },
-    /// An agent that another one started begins a run, in its own log.
+    /// A sub-agent starts a run (in its own log).
     RunBegan {
-        /// The run.
+        /// Id of the run.
         run: String,
     },
-    /// The run has ended; what came of it.
+    /// A run has ended.
     RunEnded {
-        /// The run.
+        /// Id of the run.
         run: String,
-        /// The report.
         report: serde_json::Value,
     },
-    /// The report of a run is in what follows, where that does not say so itself.
+    /// The next message contains the report of this run, without naming it.
     RunHeard {
-        /// The run.
+        /// Id of the run.
         #[serde(rename = "runId")]
         run: String,
     },
-    /// What the person was shown beside the conversation.
+    /// Output shown to the user that is not part of the conversation.
     Shown(Box<ShownLine>),
-    /// Written by a newer version.
+    /// A kind written by a newer version.
     #[serde(other)]
     Unknown,
 }
 
-/// What the person was shown and no model hears: kept so that whoever shows the
-/// session again shows all of it.
+/// Output shown to the user that the model does not get, kept so that the session can be displayed
+/// completely.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct ShownLine {
-    /// How it came to be shown.
+    /// Why it was shown.
     pub why: ShownReason,
-    /// The answer it was part of; the prompt, where it is what came of one.
+    /// Id of the answer it belongs to; for the result of a prompt, the prompt's uuid.
     pub name: String,
-    /// What the person had typed, where that is in no other line.
+    /// Text the user typed, if no other line contains it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub typed: String,
     /// What was shown, in order.
     pub pieces: Vec<ShownContent>,
 }
 
-/// How something came to be shown that is no part of the conversation.
+/// Why output is not part of the conversation.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShownReason {
-    /// An answer broke off and does not count.
+    /// The answer broke off and is void.
     BrokenOff,
-    /// A thought was interrupted.
+    /// The thinking was interrupted.
     Interrupted,
-    /// A command of ours said it.
+    /// It is the output of a built-in command.
     Command,
-    /// It says why a turn ended.
+    /// It explains why a turn ended.
     Ended,
 }
 
-/// A piece of what was shown.
+/// A piece of shown output.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShownContent {
-    /// A thought.
+    /// Thinking.
     Thought(String),
-    /// Words.
+    /// Text.
     Said(String),
-    /// Words whose lines stay as they are.
+    /// Preformatted text.
     Printed(String),
 }

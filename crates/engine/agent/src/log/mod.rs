@@ -1,4 +1,4 @@
-//! The session log: what happened, line by line, and nothing but that.
+//! The session log.
 
 mod call_lines;
 mod file;

@@ -1,4 +1,4 @@
-//! The entry on a line of a log.
+//! Parses lines of a log.
 
 use std::fmt;
 
@@ -11,22 +11,21 @@ use serde_json::{Map, Value};
 
 use super::{ConversationLine, LineHeader, LogEntry, LogState, LoggedMessage};
 
-/// How lines about calls begin, as they are written here.
+/// Prefix of lines about calls, as Haft writes them.
 const CALL: &[u8] = br#"{"type":"haft","kind":"call","#;
 const STARTED: &[u8] = br#"{"type":"haft","kind":"started","#;
 
-/// Whether a line only says how a call went, which nobody is shown who is shown the
-/// conversation. It is not read for that.
+/// Whether a line only describes how a call went, which is not needed to display a conversation. Does
+/// not parse the line.
 pub(super) fn is_about_call(line: &[u8]) -> bool {
     line.starts_with(CALL) || line.starts_with(STARTED)
 }
 
-/// Reads a line. Those of the conversation and those about calls are most of a log, and
-/// a derived reader keeps all of such a line aside before it knows what it is: they are
-/// read at once, everything else as it is declared.
+/// Parses a line. Conversation and call lines, which make up most of a log, are parsed directly; a
+/// derived deserialiser would buffer each line to find its type. All other lines use the derived one.
 pub(super) fn parse_entry(line: &[u8]) -> serde_json::Result<LogEntry> {
     if line.starts_with(b"{\"type\":\"haft\"") {
-        // One that says twice what it is, is no line.
+        // A line with a duplicate type is invalid.
         let rest = line.get(CALL.len()..).unwrap_or_default();
         let is_plain =
             || ["\"type\"", "\"kind\""].iter().all(|it| memmem::find(rest, it.as_bytes()).is_none());
@@ -41,10 +40,8 @@ pub(super) fn parse_entry(line: &[u8]) -> serde_json::Result<LogEntry> {
     }
 }
 
-/// A line of the conversation.
 struct MessageLine(LogEntry);
 
-/// The names of its fields.
 #[derive(Deserialize)]
 #[serde(field_identifier, rename_all = "camelCase")]
 enum MessageField {
@@ -62,7 +59,7 @@ enum MessageField {
     Other(String),
 }
 
-/// Who said it.
+/// Author of a message.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum MessageAuthor {
@@ -70,7 +67,7 @@ enum MessageAuthor {
     Assistant,
 }
 
-/// What of a line was read so far.
+/// Fields of a line read so far.
 #[derive(Default)]
 struct MessageParts {
     by: Option<MessageAuthor>,
@@ -157,7 +154,7 @@ impl MessageParts {
     }
 }
 
-/// Takes the value of a field that may be there once.
+/// Reads the value of a field that may occur once.
 fn once<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
     part: &mut Option<T>,
     fields: &mut A,

@@ -1,51 +1,51 @@
-//! Logs that are kept elsewhere too, by somebody who knows who may write them.
+//! Remote stores of logs, which also decide who may write a log.
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-/// Comes when lines are kept; the error is a sentence about why they are not.
+/// Resolves when lines are stored; the error is a sentence about why they are not.
 pub type RemoteLogFuture = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// A store that lines of a log go to while they are written here.
+/// A remote store that receives the lines of a log as they are written.
 ///
-/// The store knows one owner of a log at a time and refuses lines of any other.
-/// A call that may act runs only when the line about it is kept there: two
-/// processes that both believe the log is theirs cannot both act.
+/// The store knows one owner of a log at a time and rejects lines of any other. A call with side effects
+/// runs only after the line about it is stored, so two processes that both believe to own the log cannot
+/// both act.
 ///
-/// **Contract:** lines are taken in order and kept in order, none is left out
-/// and followed by another. Once [`RemoteLog::settled`] failed, it fails for ever.
+/// **Contract:** lines are stored in order and without gaps. Once [`RemoteLog::settled`] has
+/// failed, it always fails.
 pub trait RemoteLog: fmt::Debug + Send + Sync {
-    /// Who writes.
+    /// The owner that writes.
     fn owner(&self) -> RemoteLogOwner;
 
-    /// Takes whole lines of the log of this name, relative to the session; the
-    /// empty name is the session's own log. Does not wait.
+    /// Queues complete lines of a log, named relative to the session; the empty name is the session's
+    /// own log. Does not block.
     fn take(&self, log: &str, lines: &[u8]);
 
-    /// Takes the whole content of a small file beside the log. Does not wait.
+    /// Queues the whole content of a small file beside the log. Does not block.
     fn put(&self, file: &str, content: &[u8]);
 
-    /// Comes when everything that was taken so far is kept.
+    /// Resolves when everything queued so far is stored.
     fn settled(&self) -> RemoteLogFuture;
 
-    /// What is known about the effects of a call that was cut short elsewhere,
-    /// in words for the model without a full stop.
+    /// Known effects of a call that was interrupted elsewhere, as text for the model without a final
+    /// full stop.
     fn seen(&self, _call: &haft_types::CallId) -> Option<String> {
         None
     }
 }
 
-/// Who owns a log in its store.
+/// Owner of a log in its store.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct RemoteLogOwner {
-    /// Grows with every owner.
+    /// Fencing epoch, which increases with every owner.
     pub epoch: u64,
-    /// Who that is, in words.
+    /// Name of the worker.
     pub worker: String,
 }
 
-/// The fence of one log of a session.
+/// The store's interface for one log of a session.
 #[derive(Clone, Debug)]
 pub struct RemoteLogHandle {
     fence: Arc<dyn RemoteLog>,
@@ -53,12 +53,12 @@ pub struct RemoteLogHandle {
 }
 
 impl RemoteLogHandle {
-    /// The log of this name; the empty name is the session's own.
+    /// The log with this name; the empty name is the session's own log.
     pub fn new(fence: Arc<dyn RemoteLog>, log: impl Into<Arc<str>>) -> Self {
         Self { fence, log: log.into() }
     }
 
-    /// Who writes.
+    /// The owner that writes.
     pub fn owner(&self) -> RemoteLogOwner {
         self.fence.owner()
     }

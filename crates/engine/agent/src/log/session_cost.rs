@@ -1,4 +1,4 @@
-//! What a session cost, from its log.
+//! The cost of a session, computed from its log.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,58 +12,54 @@ use serde::Serialize;
 use super::{LogEntry, LogState, RequestLine, RequestPurpose, UnpaidAnswers, read};
 use crate::CacheMiss;
 
-/// What a session cost.
+/// The cost of a session.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SessionCost {
-    /// Requests that were answered.
+    /// Number of answered requests.
     pub requests: u64,
-    /// How many of them summed the conversation up.
+    /// Number of requests for a summary among them.
     pub summaries: u64,
-    /// Tokens.
     pub usage: Usage,
-    /// Requests whose tokens the provider did not tell: they are estimated.
+    /// Number of requests with estimated usage, because the provider did not report it.
     pub estimated: u64,
-    /// Money, where the prices are known.
+    /// Cost in US dollars of the models with a known price.
     pub usd: f64,
     /// Whether the price of every model is known.
     pub priced: bool,
-    /// The same for each model.
+    /// Cost by model.
     pub models: BTreeMap<String, ModelCost>,
-    /// Requests that could not go on from what the provider had cached.
+    /// Requests that missed the prompt cache.
     pub busts: Vec<LostCache>,
-    /// Whether the log says everything: versions before this one did not write
-    /// down each request.
+    /// Whether the log is complete: old versions did not log each request.
     pub complete: bool,
 }
 
-/// What one model cost.
+/// The cost of one model.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct ModelCost {
-    /// Requests it answered.
+    /// Number of answered requests.
     pub requests: u64,
-    /// Tokens.
     pub usage: Usage,
-    /// Money, if its price is known.
+    /// Cost in US dollars, if the price is known.
     pub usd: Option<f64>,
 }
 
-/// A lost cache, and when.
+/// A prompt cache miss with its time.
 #[derive(Clone, Debug, Serialize)]
 pub struct LostCache {
-    /// When, as ISO 8601.
+    /// Time, as ISO 8601.
     pub timestamp: String,
-    /// What.
     #[serde(flatten)]
     pub bust: CacheMiss,
 }
 
 impl SessionCost {
-    /// Tokens that were billed again because a cache was lost.
+    /// Number of tokens billed again because of cache misses.
     pub fn billed_again(&self) -> u64 {
         self.busts.iter().map(|it| it.bust.tokens).sum()
     }
 
-    /// The lost caches in words, one line each.
+    /// The cache misses as text, one per line.
     pub fn lost_text(&self) -> String {
         if self.busts.is_empty() {
             return if self.complete {
@@ -104,7 +100,7 @@ impl SessionCost {
     }
 }
 
-/// Reads what a session cost.
+/// Computes the cost from a log.
 pub fn of_log(path: &Path) -> io::Result<SessionCost> {
     let mut cost = SessionCost::default();
     let mut old = OldRequests::default();
@@ -138,7 +134,7 @@ pub fn of_log(path: &Path) -> io::Result<SessionCost> {
     }
     cost.priced = cost.models.values().all(|it| it.usd.is_some());
     cost.complete = old.by_id.is_empty() || old.first == Some(1);
-    // The sum of nothing would be minus zero, and be shown so.
+    // An empty floating point sum is -0.0, which would be displayed.
     cost.usd = cost.models.values().filter_map(|it| it.usd).fold(0.0, |sum, usd| sum + usd);
     if !cost.complete {
         old.stand_in(&mut cost, total);
@@ -146,20 +142,20 @@ pub fn of_log(path: &Path) -> io::Result<SessionCost> {
     Ok(cost)
 }
 
-/// Requests as lines of answers tell of them.
+/// Requests reconstructed from answers, for logs of old versions.
 #[derive(Default)]
 struct OldRequests {
     by_id: HashMap<String, (String, Usage)>,
-    /// The number of the first request that was written down.
+    /// Number of the first request that was logged.
     first: Option<u64>,
 }
 
 impl OldRequests {
-    /// Answers say what they used until their last block; the total of a prompt
-    /// says it all.
+    /// Adds these requests to the cost. Lines of an answer contain the usage until their block; the
+    /// total of a prompt is exact.
     fn stand_in(self, cost: &mut SessionCost, total: Option<(Usage, f64)>) {
         cost.requests = match self.first {
-            // Those before it were counted when the session went on.
+            // Requests before it were counted when the session was resumed.
             Some(first) => first.saturating_sub(1) + cost.requests,
             None => self.by_id.len() as u64,
         };

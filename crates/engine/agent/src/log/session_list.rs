@@ -1,7 +1,6 @@
-//! All sessions of a directory: found, named, searched.
+//! Lists, names and searches the sessions of a directory.
 //!
-//! There is no index that could be wrong: a listing looks at the beginning and
-//! the end of every log.
+//! There is no index that could become stale: a listing reads the beginning and the end of every log.
 
 use std::{
     fs::File,
@@ -15,41 +14,38 @@ use memchr::memmem;
 
 use super::{LogEntry, file::append_beside, read};
 
-/// One session.
+/// A stored session.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SessionInfo {
-    /// Its id.
     pub id: String,
-    /// Its log.
+    /// Path of its log.
     pub path: PathBuf,
-    /// What it is called: the name somebody gave it, or its first words.
+    /// Its title: the name it was given, or its first prompt.
     pub title: String,
-    /// Bytes of its log.
+    /// Size of its log in bytes.
     pub size: u64,
-    /// When something was last written.
+    /// Time of the last write.
     pub modified: SystemTime,
 }
 
-/// So much of the beginning and the end is looked at for a title.
+/// Number of bytes at the beginning and the end that are searched for a title.
 const LOOKED_AT: usize = 16 << 10;
 
 impl SessionInfo {
-    /// Looks for its title in the log.
+    /// Reads the title from the log.
     pub fn read_title(&mut self) {
         self.title = title(&self.path, self.size).unwrap_or_default();
     }
 }
 
-/// The sessions of a directory of logs, the newest first. What cannot be read
-/// is listed all the same: its bytes are there.
+/// The sessions with logs in a directory, newest first. Unreadable logs are listed too.
 pub fn list(dir: &Path) -> io::Result<Vec<SessionInfo>> {
     let mut found = untitled(dir)?;
     found.iter_mut().for_each(SessionInfo::read_title);
     Ok(found)
 }
 
-/// The same without titles: no log is opened, so that thousands are listed at
-/// once.
+/// Like [`list`], without titles: opens no log, so it is fast for thousands of sessions.
 pub fn untitled(dir: &Path) -> io::Result<Vec<SessionInfo>> {
     let mut found = Vec::new();
     let entries = match std::fs::read_dir(dir) {
@@ -77,7 +73,7 @@ pub fn untitled(dir: &Path) -> io::Result<Vec<SessionInfo>> {
     Ok(found)
 }
 
-/// Gives a session a name, also while it is being written.
+/// Names a session, also while another process writes its log.
 pub fn rename(path: &Path, id: &str, title: &str) -> io::Result<()> {
     if !path.is_file() {
         return Err(io::ErrorKind::NotFound.into());
@@ -86,20 +82,20 @@ pub fn rename(path: &Path, id: &str, title: &str) -> io::Result<()> {
     append_beside(path, &title)
 }
 
-/// A place where a text was said.
+/// A match of a search.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LogMatch {
-    /// Who said it.
+    /// Author of the message.
     pub role: Role,
-    /// The line around it.
+    /// The line around the match.
     pub excerpt: String,
 }
 
-/// Looks for a text, whatever its case, in what was said and done.
+/// Searches messages and calls for a text, ignoring case. Returns at most `most` matches.
 pub fn search(path: &Path, wanted: &str, most: usize) -> io::Result<Vec<LogMatch>> {
     let wanted = wanted.to_lowercase();
     let mut found = Vec::new();
-    // Only plain words can be told from the raw bytes.
+    // Only plain text can be found in the raw bytes, which are JSON-escaped.
     let plain = wanted.bytes().all(|it| it.is_ascii_alphanumeric() || matches!(it, b' ' | b'_' | b'-'));
     if plain && !holds_raw(path, &wanted)? {
         return Ok(found);
@@ -121,7 +117,7 @@ pub fn search(path: &Path, wanted: &str, most: usize) -> io::Result<Vec<LogMatch
     Ok(found)
 }
 
-/// Whether a file holds a text, case aside, without parsing it.
+/// Whether a file contains a text, ignoring case, without parsing it.
 fn holds_raw(path: &Path, wanted: &str) -> io::Result<bool> {
     let finder = memmem::Finder::new(wanted.as_bytes());
     let mut reader = BufReader::with_capacity(256 << 10, File::open(path)?);
@@ -155,7 +151,7 @@ fn around(words: &str, wanted: &str) -> Option<String> {
     Some(format!("{dots}{}", text::one_line(&line[start..], 120)))
 }
 
-/// The newest name at the end, else the first words at the beginning.
+/// The last name at the end, else the first prompt at the beginning.
 fn title(path: &Path, size: u64) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let tail_start = size.saturating_sub(LOOKED_AT as u64);
@@ -192,7 +188,7 @@ fn first_words(part: &[u8]) -> Option<String> {
     })
 }
 
-/// The words of a line that goes on beyond what was read.
+/// The text of a line that is longer than what was read.
 fn cut_words(line: &[u8]) -> Option<String> {
     let start = memmem::find(line, b"\"text\":\"")? + 8;
     let words: Vec<u8> = line[start..].iter().copied().take(200).take_while(|it| *it != b'"').collect();

@@ -1,4 +1,4 @@
-//! Reading the end of a log that is too long to be read whole.
+//! Reads the end of a log that is too long to be read completely.
 
 use std::{
     fs::File,
@@ -10,32 +10,31 @@ use memchr::{memchr, memmem};
 
 use super::{LogEntry, LogState};
 
-/// So much of a log is read in full. A window of a million tokens is four
-/// megabytes of text; a log holds it about twice.
+/// Number of bytes at the end that are read completely. A context of a million tokens is about 4 MB of
+/// text, which a log contains about twice.
 const RECENT: u64 = 24 << 20;
 
-/// The part of a line that says what it is.
+/// Number of bytes at the beginning of a line that determine its type.
 const HEAD: usize = 1 << 10;
 
-/// A longer line of state is not ours.
+/// Maximum length of a state line in bytes; longer ones are skipped.
 const LONGEST_STATE: usize = 4 << 20;
 
-/// Where reading begins, and what was said before that and still counts.
+/// Where reading starts, and what is still relevant of the lines before.
 #[derive(Debug, Default)]
 pub(crate) struct RecentEntries {
-    /// The first byte to read.
+    /// Byte offset of the first line to read.
     pub(crate) start: u64,
-    /// State from before, in order.
+    /// State from earlier lines, in order.
     pub(crate) states: Vec<LogState>,
-    /// The first thing the person said.
+    /// The first prompt of the user.
     pub(crate) first: Option<LogEntry>,
-    /// Lines from before that are left out, since the last summary.
+    /// Number of conversation lines skipped since the last summary.
     pub(crate) left_out: usize,
 }
 
-/// Finds the part of a log that the next request can hold: from the last
-/// summary on, and not more than the newest megabytes. Lines before are looked
-/// at, but only lines of state are parsed.
+/// Finds the part of a log that a request can contain: from the last summary on, limited to [`RECENT`]
+/// bytes. Earlier lines are scanned, but only state lines are parsed.
 pub(crate) fn recent(path: &Path) -> io::Result<RecentEntries> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();
@@ -71,8 +70,7 @@ pub(crate) fn recent(path: &Path) -> io::Result<RecentEntries> {
     Ok(scan.finish())
 }
 
-/// Keeps what is needed to know what a line is; says how many bytes were not
-/// kept.
+/// Keeps the beginning of a line. Returns the number of bytes that were dropped.
 fn hold(held: &mut Vec<u8>, piece: &[u8]) -> u64 {
     let room = LONGEST_STATE.saturating_sub(held.len()).min(piece.len());
     held.extend_from_slice(&piece[..room]);
@@ -81,13 +79,13 @@ fn hold(held: &mut Vec<u8>, piece: &[u8]) -> u64 {
 
 #[derive(Default)]
 struct Scan {
-    /// Where the line begins.
+    /// Byte offset of the line.
     offset: u64,
-    /// Bytes of the line that were not kept.
+    /// Number of dropped bytes of the line.
     lost: u64,
-    /// Lines from here on are recent.
+    /// Byte offset from which lines are recent.
     tail: u64,
-    /// The first line of the tail.
+    /// Byte offset of the first recent line.
     tail_start: Option<u64>,
     last_start: u64,
     boundary: Option<u64>,
@@ -112,7 +110,7 @@ impl Scan {
         }
         let head = &line[..line.len().min(HEAD)];
         if head.starts_with(b"{\"type\":\"haft\"") {
-            // What only speaks of single calls counts for the newest lines.
+            // Lines about single calls are only relevant if recent.
             if ended
                 && let Ok(LogEntry::Haft(state)) = serde_json::from_slice(line)
                 && !matches!(state, LogState::Call(_) | LogState::Started(_))
@@ -131,7 +129,7 @@ impl Scan {
         }
     }
 
-    /// The first words of the person are near the beginning, or nowhere.
+    /// The first prompt is near the beginning, or does not exist.
     fn look_for_first(&mut self, line: &[u8]) {
         const NEAR: usize = 50;
         if self.first.is_none()

@@ -1,8 +1,8 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Now, as ISO 8601 in UTC with milliseconds.
+/// The current time as ISO 8601 in UTC with milliseconds.
 ///
-/// Own code: one fixed format, no time zones, fifteen lines.
+/// Hand-written: one fixed format without time zones does not justify a dependency.
 pub fn now() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     iso(since.as_secs(), since.subsec_millis())
@@ -11,7 +11,7 @@ pub fn now() -> String {
 fn iso(seconds: u64, millis: u32) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let (hour, minute, second) = (rest / 3_600, rest % 3_600 / 60, rest % 60);
-    // Days since 1 March of year 0: leap days then come last in a year.
+    // Days since 1 March of year 0, so that leap days are at the end of a year.
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

@@ -1,30 +1,28 @@
-//! Answers whose process ended before it wrote down what they took.
+//! Finds answers whose process was killed before it logged their cost.
 
 use haft_model::{Catalog, Speed};
 use haft_types::{MessageBlock, Usage};
 
 use super::{LogEntry, LogState, LoggedMessage, RequestLine, RequestPurpose};
 
-/// Finds answers of which a log has blocks but not what they took. What is known of
-/// them is an estimate: what the provider had counted until the last block, and at
-/// least as many tokens of output as the blocks have.
+/// Finds answers with logged blocks but without a logged cost. Their usage is estimated: what the
+/// provider had counted until the last block, with at least as many output tokens as the blocks have.
 ///
-/// Only logs that say what answers took are looked at: those of other programs and of
-/// old versions never do.
+/// Only for logs that contain costs; those of other programs and of old versions do not.
 #[derive(Debug, Default)]
 pub struct UnpaidAnswers {
     says_cost: bool,
-    /// The newest request that was written down.
+    /// Number of the last logged request.
     request: u64,
     id: Option<String>,
     open: Option<RequestLine>,
 }
 
 impl UnpaidAnswers {
-    /// Takes the next line. Returns the answer before it that nobody paid for.
+    /// Processes the next line. Returns the answer before it if its cost was not logged.
     pub fn take(&mut self, entry: &LogEntry) -> Option<RequestLine> {
         match entry {
-            // Versions that write this write down what answers took, too.
+            // Versions that write this line also log costs.
             LogEntry::Haft(LogState::Prompt { .. }) => self.says_cost = true,
             LogEntry::Haft(LogState::Asked(asked)) => {
                 (self.says_cost, self.request) = (true, asked.request);
@@ -32,7 +30,7 @@ impl UnpaidAnswers {
                     self.open = None;
                 }
             }
-            // The sum has it.
+            // The total includes it.
             LogEntry::Haft(LogState::Cost { .. }) => self.open = None,
             LogEntry::Assistant(line) if self.says_cost => {
                 return self.block(&line.message, &line.head.timestamp);
@@ -42,7 +40,7 @@ impl UnpaidAnswers {
         None
     }
 
-    /// The answer at the end that nobody paid for.
+    /// Returns the last answer if its cost was not logged.
     pub fn end(&mut self) -> Option<RequestLine> {
         self.open.take().map(priced)
     }
@@ -78,7 +76,7 @@ fn priced(asked: RequestLine) -> RequestLine {
     RequestLine { usd: price.map(|price| price.of(&asked.usage, Speed::Normal)), ..asked }
 }
 
-/// Tokens of a block, about.
+/// Estimated tokens of a block.
 fn tokens_of(block: &MessageBlock) -> u64 {
     let chars = match block {
         MessageBlock::Text { text } => text.len(),

@@ -1,4 +1,4 @@
-//! Writing a log that may not be writable for a while.
+//! Writes a log that may be temporarily unwritable.
 
 use std::{
     collections::VecDeque,
@@ -9,8 +9,7 @@ use std::{
 
 use super::{LogEntry, LogFile, RemoteLogFuture};
 
-/// So many bytes of lines wait for a log that cannot be written; tests need
-/// less to reach the bound.
+/// Maximum bytes of lines that wait for an unwritable log; smaller in tests.
 const MAX_WAITING: usize = if cfg!(test) { 64 << 10 } else { 32 << 20 };
 
 /// The log of a conversation, shared with who writes down calls before they
@@ -24,12 +23,12 @@ const MAX_WAITING: usize = if cfg!(test) { 64 << 10 } else { 32 << 20 };
 #[derive(Clone, Default)]
 pub(crate) struct LogWriter(Arc<Mutex<LogQueue>>);
 
-/// A log that is let go of when its conversation is.
+/// A weak reference, which does not keep the log open.
 #[derive(Clone)]
 pub(crate) struct WeakLogWriter(Weak<Mutex<LogQueue>>);
 
 impl WeakLogWriter {
-    /// The log, unless its conversation is gone.
+    /// The log, unless its conversation was dropped.
     pub(crate) fn upgrade(&self) -> Option<LogWriter> {
         self.0.upgrade().map(LogWriter)
     }
@@ -38,29 +37,29 @@ impl WeakLogWriter {
 #[derive(Default)]
 struct LogQueue {
     file: Option<LogFile>,
-    /// Who writes, said behind the first lines.
+    /// Line about the writer, written after the first lines.
     introduction: Option<LogEntry>,
-    /// Entries as they were written, for whoever mirrors the log.
+    /// Entries as written, for mirroring.
     mirror: Option<Vec<LogEntry>>,
-    /// Whole lines that are not in the file yet.
+    /// Complete lines that are not in the file yet.
     waiting: VecDeque<Vec<u8>>,
     waiting_bytes: usize,
-    /// How much of the first of them is, and how long the file was then.
+    /// Number of bytes of the first waiting line that were written, and the length of the file then.
     begun: Option<(usize, u64)>,
-    /// The file ends with a part of a line that will not be continued.
+    /// Whether the file ends with a partial line that will not be continued.
     is_torn: bool,
-    /// Lines there was no room for.
+    /// Number of lines dropped because the queue was full.
     lost: usize,
     trouble: LogWriteError,
-    /// Calls that did not run because the file could not take their line, and have not run since.
+    /// Calls that did not run because their line could not be written.
     refused: Vec<UnloggedCall>,
 }
 
-/// A call that did not run because the log could not be written.
+/// A call that did not run because the log was not writable.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct UnloggedCall {
     pub(crate) tool: String,
-    /// The beginning of the hash of its input.
+    /// Prefix of its input's hash.
     pub(crate) input: String,
 }
 
@@ -68,11 +67,11 @@ pub(crate) struct UnloggedCall {
 enum LogWriteError {
     #[default]
     None,
-    /// The log cannot be written, and nobody was told.
+    /// The log is not writable, and this was not reported.
     Untold,
-    /// The log cannot be written, and the person knows.
+    /// The log is not writable, and the user was told.
     Told,
-    /// The log can be written again, and nobody was told.
+    /// The log is writable again, and this was not reported.
     Over { lost: usize },
 }
 
@@ -81,12 +80,12 @@ impl LogWriter {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same log, for those who must not keep it open.
+    /// A weak reference to the log.
     pub(crate) fn downgrade(&self) -> WeakLogWriter {
         WeakLogWriter(Arc::downgrade(&self.0))
     }
 
-    /// Writes to this file from now on.
+    /// Sets the file to write to.
     pub(crate) fn attach(&self, file: LogFile, introduction: LogEntry) {
         let mut queue = self.queue();
         let (mirror, refused) = (queue.mirror.take(), std::mem::take(&mut queue.refused));
@@ -99,7 +98,7 @@ impl LogWriter {
         };
     }
 
-    /// Keeps what is written from now on, behind these.
+    /// Collects entries from now on, after these.
     pub(crate) fn mirror(&self, first: &[LogEntry]) {
         self.queue().mirror.get_or_insert_with(|| first.to_vec());
     }
@@ -112,8 +111,8 @@ impl LogWriter {
         self.queue().mirror.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Appends entries in one write. Those that cannot be written wait. The first
-    /// failure is an error, for the person; those that follow are not.
+    /// Appends entries with one write. Entries that cannot be written wait. Only the first failure is
+    /// returned as an error, for the user.
     pub(crate) fn append(&self, entries: Vec<LogEntry>) -> io::Result<()> {
         let mut queue = self.queue();
         let written = if queue.file.is_some() { queue.append(&entries) } else { Ok(()) };
@@ -123,8 +122,7 @@ impl LogWriter {
         written
     }
 
-    /// Appends entries that the mirror has already. A failure is left to be told
-    /// by the next line.
+    /// Appends entries that were mirrored already. A failure is reported with the next line.
     pub(crate) fn write_down(&self, entries: &[LogEntry]) {
         let mut queue = self.queue();
         if queue.append(entries).is_err() {
@@ -132,9 +130,8 @@ impl LogWriter {
         }
     }
 
-    /// Appends one entry, and everything that waits before it. An entry that
-    /// cannot be written is forgotten: what it says does not happen. Where lines
-    /// go to a store as well, what comes back is to be waited for.
+    /// Appends an entry after everything that waits. If that fails, the entry is dropped: the call it
+    /// announces must not run. With a remote store, the returned future must be awaited.
     pub(crate) fn acknowledge(
         &self,
         entry: LogEntry,
@@ -148,17 +145,17 @@ impl LogWriter {
         Ok(queue.file.as_ref().and_then(LogFile::fence).map(super::RemoteLogHandle::settled))
     }
 
-    /// Remembers a call that does not run because its line was refused.
+    /// Records a call that does not run because its line was not written.
     pub(crate) fn refuse(&self, call: UnloggedCall) {
         self.queue().refused.push(call);
     }
 
-    /// Forgets that a call was refused: it runs now.
+    /// Removes a call from the refused ones, because it runs now.
     pub(crate) fn runs_now(&self, call: &UnloggedCall) {
         self.queue().refused.retain(|it| it != call);
     }
 
-    /// The calls that were refused since the last time and have not run, in words.
+    /// A text about the calls refused since the last time that have not run.
     pub(crate) fn take_refused(&self) -> Option<String> {
         let mut queue = self.queue();
         let refused = std::mem::take(&mut queue.refused);
@@ -174,8 +171,7 @@ impl LogWriter {
         })
     }
 
-    /// Says once that the log is written again after the person was told that it
-    /// is not.
+    /// Reports once that the log is writable again, if the user was told that it was not.
     pub(crate) fn take_recovery(&self) -> Option<String> {
         let mut queue = self.queue();
         let LogWriteError::Over { lost } = queue.trouble else { return None };
@@ -240,7 +236,7 @@ impl LogQueue {
         written
     }
 
-    /// Lines go to the store even where this machine cannot write them.
+    /// Sends lines to the remote store, even if the local file is not writable.
     fn hand_over(&self, lines: &[u8]) {
         if let Some(fence) = self.file.as_ref().and_then(LogFile::fence) {
             fence.take(lines);
@@ -255,8 +251,7 @@ impl LogQueue {
         };
     }
 
-    /// Makes the file ready for the next line: it is there, ends with a whole
-    /// line, and nothing waits any more.
+    /// Prepares the file for the next line: it exists, ends with a complete line, and nothing waits.
     fn ready(&mut self) -> io::Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
         if file.is_deleted() {
@@ -269,7 +264,7 @@ impl LogQueue {
         if let Some((_, length)) = self.begun
             && file.length()? != length
         {
-            // Somebody else appended behind the part: the line comes again, whole.
+            // Another writer appended after the partial line, so the line is written again completely.
             self.begun = None;
             self.is_torn = file.ends_torn()?;
         }
@@ -298,7 +293,7 @@ impl LogQueue {
         self.is_torn |= 0 < sent && self.begun.is_none();
     }
 
-    /// Writes lines to a file that is ready; what is left of them waits.
+    /// Writes lines to a prepared file. The rest waits.
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         let (written, failed) = self.write_some(lines);
         let Some(err) = failed else { return Ok(()) };
@@ -310,8 +305,8 @@ impl LogQueue {
 
     fn wait(&mut self, lines: &[u8]) {
         for line in lines.split_inclusive(|it| *it == b'\n') {
-            // Once a line is lost, later ones are too: what is kept has no holes
-            // but the one at its end.
+            // After a dropped line, later ones are dropped too, so that the log has a gap only at its
+            // end.
             if 0 < self.lost || MAX_WAITING < self.waiting_bytes + line.len() {
                 self.lost += 1;
             } else {
@@ -321,7 +316,7 @@ impl LogQueue {
         }
     }
 
-    /// How much was written, and why not more.
+    /// Writes bytes. Returns how many were written, and the error if not all.
     fn write_some(&mut self, bytes: &[u8]) -> (usize, Option<io::Error>) {
         let Some(file) = &mut self.file else { return (bytes.len(), None) };
         let mut written = 0;

@@ -1,4 +1,4 @@
-//! One writer per log.
+//! The lock that allows one writer per log.
 
 use std::{
     fs::{File, TryLockError},
@@ -8,16 +8,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a log is waited for: a process that has said its last word may take
-/// a moment to end.
+/// Maximum time to wait for a locked log; its process may be about to exit.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How often a log that is waited for is looked at.
+/// Interval of checking a locked log.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Takes the lock of a log. It ends with the open file, so it dies with its
-/// owner, however that ends. Two open files exclude each other in one process
-/// too. A file system that knows no locks is not held against the session.
+/// Locks a log. The lock is released when the file is closed, also by the death of the process, and
+/// excludes other open files of the same process. File systems without locks are accepted.
 pub(super) fn take(file: &File, path: &Path) -> io::Result<()> {
     let patience = Instant::now() + TIMEOUT;
     loop {
@@ -47,21 +45,21 @@ fn in_use(path: &Path, holder: Option<u32>) -> io::Error {
     io::Error::new(io::ErrorKind::ResourceBusy, text)
 }
 
-/// The process that holds the lock, where the kernel tells.
+/// The process that holds the lock, if the kernel reports it.
 fn holder(file: &File) -> Option<u32> {
     let about = file.metadata().ok()?;
     holder_in(&std::fs::read_to_string("/proc/locks").ok()?, about.dev(), about.ino())
 }
 
-/// Reads `1: FLOCK ADVISORY WRITE pid major:minor:inode start end`. Some file
-/// systems show another device than `stat` does; there the inode alone counts.
+/// Parses `1: FLOCK ADVISORY WRITE pid major:minor:inode start end`. Some file systems report another
+/// device than `stat`; then only the inode is compared.
 fn holder_in(locks: &str, device: u64, inode: u64) -> Option<u32> {
     let major = ((device >> 8) & 0xfff) | ((device >> 32) & !0xfff);
     let minor = (device & 0xff) | ((device >> 12) & !0xff);
     let (exact, ending) = (format!("{major:02x}:{minor:02x}:{inode}"), format!(":{inode}"));
     let held = locks.lines().filter_map(|line| {
         let mut words = line.split_whitespace().skip(1);
-        // A line with an arrow is of a process that waits.
+        // A line with an arrow is a process that waits for the lock.
         (words.next()? == "FLOCK").then_some(())?;
         let pid = words.nth(2)?.parse().ok().filter(|pid| 0 < *pid)?;
         Some((pid, words.next()?))

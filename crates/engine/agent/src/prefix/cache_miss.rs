@@ -1,55 +1,54 @@
 use serde::{Deserialize, Serialize};
 
-/// A request that could not go on from what the provider had cached.
+/// A request that missed the provider's prompt cache.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct CacheMiss {
-    /// Which request of the session, counted from 1.
+    /// Number of the request in the session, starting at 1.
     pub request: u64,
-    /// Why, in one word.
+    /// Cause of the miss.
     pub cause: CacheMissCause,
-    /// Why, in words.
+    /// Explanation of the cause.
     pub detail: String,
-    /// Tokens that were billed again.
+    /// Number of tokens billed again.
     pub tokens: u64,
-    /// Whether the provider does not say what it cached, so that the tokens are
-    /// an estimate.
+    /// Whether `tokens` is an estimate, because the provider does not report cache usage.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
 }
 
-/// Why a cached prefix was lost.
+/// Cause of a prompt cache miss.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheMissCause {
-    /// The conversation was summed up.
+    /// The conversation was summarised.
     Compaction,
-    /// Old results were shortened to make room.
+    /// Old results were shortened to save space.
     ResultsCleared,
-    /// Another model answers.
+    /// The model changed.
     ModelChanged,
-    /// Tools were added, removed, changed or put into another order.
+    /// Tools were added, removed, changed or reordered.
     ToolsChanged,
     /// The system prompt changed.
     SystemChanged,
-    /// How the model is to think or to answer changed.
+    /// Request settings (thinking, tool choice, …) changed.
     SettingsChanged,
-    /// Something sent before had to be repaired or left out.
+    /// An earlier message was repaired or left out.
     Repaired,
-    /// The session went on from an earlier point.
+    /// The session was rewound.
     Rewound,
-    /// The conversation in the log is not the one that was sent.
+    /// The conversation in the log differs from the one that was sent.
     Resumed,
-    /// Something sent before changed.
+    /// An earlier message changed.
     HistoryChanged,
-    /// Nothing changed; the provider did not have it any more.
+    /// Nothing changed; the provider no longer had the cache entry.
     Expired,
-    /// A newer version knows it.
+    /// A cause written by a newer version.
     #[serde(other)]
     Other,
 }
 
 impl CacheMissCause {
-    /// In one word, as programs read it.
+    /// The cause as one word, for programs.
     pub fn word(self) -> &'static str {
         match self {
             Self::Compaction => "compaction",
@@ -68,23 +67,22 @@ impl CacheMissCause {
     }
 }
 
-/// What is kept of a request in the log, to know after a restart whether the
-/// next one goes on from it.
+/// Fingerprint of a request in the log, to detect after a restart whether the next request continues it.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub struct LoggedPrefix {
-    /// A number for its tools.
+    /// Hash of its tools.
     pub tools: u64,
-    /// A number for its system prompt.
+    /// Hash of its system prompt.
     pub system: u64,
-    /// A number for its settings.
+    /// Hash of its settings.
     pub settings: u64,
-    /// How many blocks its conversation had.
+    /// Number of blocks in its conversation.
     pub blocks: usize,
-    /// A number for all of them.
+    /// Hash of all blocks.
     pub history: u64,
-    /// Its tokens, about.
+    /// Estimated tokens.
     pub tokens: u64,
-    /// When it was sent, in seconds since 1970.
+    /// Time it was sent, in seconds since the Unix epoch.
     pub at: u64,
 }

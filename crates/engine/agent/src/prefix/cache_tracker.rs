@@ -1,4 +1,4 @@
-//! Compares each request with the one before.
+//! Compares each request with the previous one to detect prompt cache misses.
 
 use std::{
     fmt::Write as _,
@@ -12,63 +12,62 @@ use haft_types::Usage;
 use super::{CacheMiss, CacheMissCause, LoggedPrefix};
 use crate::Compaction;
 
-/// Something that may explain why a request is not the continuation of the one
-/// before.
+/// An event that may explain why a request does not continue the previous one.
 #[derive(Clone, Debug)]
 pub(crate) enum CacheMissReason {
-    /// The conversation became shorter.
+    /// The conversation was compacted.
     Shortened(Compaction),
-    /// The linter changed something.
+    /// The request linter changed something.
     Repaired(Repair),
 }
 
-/// Watches the requests of a session.
+/// Tracks the requests of a session.
 #[derive(Debug, Default)]
 pub(crate) struct CacheTracker {
     last: Option<LastRequest>,
     reasons: Vec<CacheMissReason>,
-    /// Requests of the session so far.
+    /// Number of requests of the session so far.
     requests: u64,
 }
 
-/// The request before.
+/// The previous request.
 #[derive(Debug)]
 struct LastRequest {
     seen: Seen,
     model: String,
-    /// Tokens the provider said it has cached.
+    /// Number of tokens the provider had cached after it.
     cached: u64,
     at: SystemTime,
 }
 
 #[derive(Debug)]
 enum Seen {
-    /// By this process.
+    /// Sent by this process.
     Whole(Arc<SentPrefix>),
-    /// By another one, which left its numbers in the log.
+    /// Sent by an earlier process, known by its fingerprint.
     Numbers(LoggedPrefix),
 }
 
-/// Where two requests differ, and how much of the older one is still there.
+/// Where two requests differ, and how much of the earlier one is unchanged.
 struct PrefixDifference {
     cause: CacheMissCause,
     detail: String,
     kept: u64,
 }
 
-/// What providers do not cache at all is no loss.
+/// Minimum number of tokens that providers cache; smaller losses are ignored.
 const MIN_CACHED: u64 = 1_024;
 
-/// How long most providers keep what they cached.
+/// Usual cache lifetime of providers.
 const USUALLY_KEPT: Duration = Duration::from_secs(300);
 
 impl CacheTracker {
-    /// How many requests there were.
+    /// Number of requests so far.
     pub(crate) fn requests(&self) -> u64 {
         self.requests
     }
 
-    /// Goes on after these requests of an earlier process.
+    /// Continues after the requests of an earlier process.
     pub(crate) fn restore(&mut self, requests: u64, last: Option<(String, LoggedPrefix, Usage)>) {
         self.requests = requests;
         self.last = last.map(|(model, sent, usage)| LastRequest {
@@ -79,20 +78,19 @@ impl CacheTracker {
         });
     }
 
-    /// Something happened that may explain a difference.
+    /// Records an event that may explain a difference.
     pub(crate) fn because(&mut self, reason: CacheMissReason) {
         self.reasons.push(reason);
     }
 
-    /// A request that is not part of the conversation.
+    /// Counts a request that is not part of the conversation.
     pub(crate) fn aside(&mut self) -> u64 {
         self.requests += 1;
         self.requests
     }
 
-    /// A request was answered. Says its number, what is to be kept of it, and
-    /// what was lost, if anything was. `parts` names the parts of the system
-    /// prompt.
+    /// Processes an answered request. Returns its number, its fingerprint for the log, and the cache
+    /// miss if there was one. `parts` are the names of the system prompt parts.
     pub(crate) fn answered(
         &mut self,
         sent: &Arc<SentPrefix>,
@@ -127,7 +125,7 @@ impl CacheTracker {
     }
 }
 
-/// What a provider has cached after an answer.
+/// Number of tokens the provider has cached after an answer.
 fn cached(usage: &Usage) -> u64 {
     usage.cache_creation_input_tokens + usage.cache_read_input_tokens
 }
@@ -144,7 +142,7 @@ fn numbers(sent: &SentPrefix, now: SystemTime) -> LoggedPrefix {
     }
 }
 
-/// Logs pass through programs whose numbers have no more digits than this.
+/// Reduces a hash to 53 bits: other programs that process logs read numbers as floating point.
 fn kept_number(print: u64) -> u64 {
     print & ((1 << 53) - 1)
 }
@@ -161,7 +159,7 @@ impl LastRequest {
         }
     }
 
-    /// Tokens that were billed again, and whether that is an estimate.
+    /// Number of tokens billed again, and whether that is an estimate.
     fn lost(&self, now: &SentPrefix, usage: &Usage, kept: u64) -> (u64, bool) {
         if 0 < self.cached || 0 < cached(usage) {
             let again = self.cached.saturating_sub(usage.cache_read_input_tokens);
@@ -174,7 +172,7 @@ impl LastRequest {
         (before.min(now.tokens()).saturating_sub(kept), true)
     }
 
-    /// Nothing changed; did the provider still have it?
+    /// Checks whether the provider dropped an unchanged prefix.
     fn forgotten(&self, usage: &Usage, now: SystemTime) -> Option<(PrefixDifference, u64)> {
         let lost = self.cached.saturating_sub(usage.cache_read_input_tokens);
         if self.cached < MIN_CACHED || lost <= self.cached / 2 || usage.total_input() == 0 {
@@ -198,7 +196,7 @@ fn in_words(time: Duration) -> String {
     }
 }
 
-/// Where two requests of the same model differ first, in the order of the cache.
+/// The first difference of two requests to the same model, in the order of the cache.
 fn difference(before: &SentPrefix, now: &SentPrefix, parts: &[String]) -> Option<PrefixDifference> {
     if before.tools != now.tools {
         let detail = tools_in_words(&before.tools, &now.tools);
@@ -225,7 +223,7 @@ fn difference(before: &SentPrefix, now: &SentPrefix, parts: &[String]) -> Option
     Some(PrefixDifference { cause: CacheMissCause::HistoryChanged, detail, kept })
 }
 
-/// The same, with the numbers of a log.
+/// Like [`difference`], compared with a fingerprint from the log.
 fn since_restart(before: &LoggedPrefix, now: &SentPrefix) -> Option<PrefixDifference> {
     let since = |cause, what: &str| {
         let detail = format!("{what} since the session was last here");
@@ -265,7 +263,7 @@ fn rewound() -> PrefixDifference {
     PrefixDifference { cause: CacheMissCause::Rewound, detail, kept: 0 }
 }
 
-/// What happened explains a difference better than where it is.
+/// Replaces the position of a difference by the event that explains it, if there is one.
 fn explained(found: PrefixDifference, reasons: &[CacheMissReason]) -> PrefixDifference {
     if found.cause == CacheMissCause::ModelChanged {
         return found;
@@ -295,7 +293,7 @@ fn explained(found: PrefixDifference, reasons: &[CacheMissReason]) -> PrefixDiff
     PrefixDifference { cause, detail, ..found }
 }
 
-/// More than these need not be named.
+/// Maximum number of names listed.
 const NAMED: usize = 5;
 
 fn repairs_in_words(reasons: &[CacheMissReason]) -> Option<String> {
@@ -326,7 +324,7 @@ fn tools_in_words(before: &[SentTool], now: &[SentTool]) -> String {
     for (kind, names) in kinds.iter().filter(|(_, names)| !names.is_empty()) {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let comma = if any { "; " } else { "" };
-        // Writing to memory does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(words, "{comma}{kind}: {}", named(&names, ", "));
         any = true;
     }

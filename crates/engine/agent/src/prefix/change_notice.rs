@@ -1,13 +1,13 @@
-//! What a model must be told because the beginning of the request stays as it
-//! is.
+//! Messages about changes that the beginning of requests does not contain, so that it can stay unchanged
+//! for the prompt cache.
 
 use haft_tool::DynTool;
 use serde_json::json;
 
 use crate::SystemPrompt;
 
-/// What changed between two prompts, one text each. What cannot be told this
-/// way makes another prompt necessary: see [`goes_on`].
+/// The differences of two prompts, as one message each. Differences that cannot be expressed as messages
+/// require a new prompt; see [`goes_on`].
 pub(crate) fn prompt_news(known: &SystemPrompt, now: &SystemPrompt) -> Vec<String> {
     let mut news = Vec::new();
     if known.environment.today != now.environment.today {
@@ -49,8 +49,8 @@ pub(crate) fn prompt_news(known: &SystemPrompt, now: &SystemPrompt) -> Vec<Strin
     news
 }
 
-/// Whether a prompt that was sent can go on standing for another one: they
-/// differ in nothing but what can be told.
+/// Whether all differences of two prompts can be expressed as messages, so that the sent one can be
+/// kept.
 pub(crate) fn goes_on(sent: &SystemPrompt, now: &SystemPrompt) -> bool {
     let (then, here) = (&sent.environment, &now.environment);
     sent.base == now.base
@@ -61,7 +61,7 @@ pub(crate) fn goes_on(sent: &SystemPrompt, now: &SystemPrompt) -> bool {
         && then.additional_directories == here.additional_directories
 }
 
-/// What a tool says now that its definition changed.
+/// A message about the changed definition of a tool.
 pub(crate) fn changed_tool(name: &str, tool: &dyn DynTool) -> String {
     let spec = tool.spec();
     let now = json!({"description": spec.description, "input_schema": spec.input_schema});

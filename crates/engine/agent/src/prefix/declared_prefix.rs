@@ -1,4 +1,4 @@
-//! What every request begins with: made once, and then kept.
+//! System prompt and tools at the beginning of requests, kept unchanged for the prompt cache.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,69 +13,65 @@ use haft_types::{Block, Message, MessageBlock, SessionId, text};
 use super::change_notice::{changed_tool, goes_on, prompt_news};
 use crate::{SystemPrompt, log::LogState};
 
-/// What an earlier process sent first, as its log says.
+/// System prompt and tools that an earlier process sent, from its log.
 #[derive(Clone, Debug, Default)]
 pub struct StoredPrefix {
-    /// The system prompt.
     pub prompt: Option<Box<SystemPrompt>>,
-    /// The same with what was told since.
+    /// The system prompt with the updates sent since.
     pub told: Option<Box<SystemPrompt>>,
-    /// Tools of servers, in the order they were sent in.
+    /// MCP tools, in the order they were sent.
     pub tools: Vec<ToolDef>,
 }
 
-/// What a declaration is made of.
+/// The inputs of the declaration.
 pub(crate) struct PrefixSources<'a> {
     pub(crate) session: &'a SessionId,
     pub(crate) prompt: &'a SystemPrompt,
     pub(crate) pool: &'a Pool,
-    /// Deferred tools that were loaded, in order.
+    /// Names of deferred tools that were loaded, in order.
     pub(crate) loaded: &'a [String],
-    /// The tool that takes structured output.
+    /// The structured output tool.
     pub(crate) structured: Option<ToolDef>,
     pub(crate) messages: &'a [Arc<Message>],
 }
 
 /// The tools and the system prompt of a session's requests.
 ///
-/// **Invariant:** as long as nobody changes the prompt or the built-in tools,
-/// what it says never changes but by tools added at its end, and those are
-/// declared so that the provider's cache does not see them where that is
-/// possible.
+/// **Invariant:** unless the prompt or the built-in tools are changed on purpose, tools are only
+/// added at the end. If the provider supports it, they are declared so that the prompt cache stays
+/// valid.
 pub(crate) struct DeclaredPrefix {
     session: SessionId,
-    /// The prompt as it is wanted now, the one that is sent instead, and the one
-    /// the model knows by what it was told.
+    /// The current prompt, the prompt that is sent, and the prompt the model knows including updates.
     wanted: SystemPrompt,
     sent: SystemPrompt,
     known: SystemPrompt,
     system: Vec<SystemPart>,
-    /// The built-in tools, to see whether somebody changed them.
+    /// The built-in tools, for detecting changes.
     fixed: Vec<(String, Arc<dyn DynTool>)>,
     structured: Option<ToolDef>,
     tools: Vec<ToolDef>,
     set: Arc<ToolSet>,
-    /// Bytes of the definitions of servers.
+    /// Size of the MCP tool definitions in bytes.
     weight: usize,
-    /// Tools of servers whose definition was looked at.
+    /// MCP tools whose definitions were compared.
     checked: HashMap<String, Arc<dyn DynTool>>,
-    /// Tools the conversation refers to.
+    /// Names of tools that the conversation references.
     referred: HashSet<String>,
     logged: LoggedParts,
 }
 
-/// What of it is in the log.
+/// What is already in the log.
 #[derive(Default)]
 struct LoggedParts {
     prompt: Option<SystemPrompt>,
     told: Option<SystemPrompt>,
-    /// How many tools of servers; more than there are if they have to be written
-    /// anew.
+    /// Number of MCP tools in the log; larger than the actual number if all must be logged again.
     tools: usize,
 }
 
 impl DeclaredPrefix {
-    /// Goes on with what was sent by an earlier process, where that is possible.
+    /// Continues what an earlier process sent, if possible.
     pub(crate) fn new(from: &PrefixSources<'_>, stored: StoredPrefix) -> Self {
         let StoredPrefix { prompt, told, tools } = stored;
         let kept = prompt.filter(|it| goes_on(it, from.prompt)).map(|it| *it);
@@ -109,18 +105,17 @@ impl DeclaredPrefix {
         new
     }
 
-    /// Begins anew, since the cache is lost anyway.
+    /// Rebuilds everything, because the prompt cache is lost anyway.
     pub(crate) fn renew(&mut self, from: &PrefixSources<'_>) {
         let mut logged = std::mem::take(&mut self.logged);
         logged.tools = if logged.tools == 0 { 0 } else { usize::MAX };
         *self = Self { logged, ..Self::new(from, StoredPrefix::default()) };
     }
 
-    /// Takes in what has to be taken in: tools that were loaded, and what
-    /// somebody changed on purpose.
+    /// Applies unavoidable changes: loaded tools, and intentional changes of prompt or built-in tools.
     pub(crate) fn follow(&mut self, from: &PrefixSources<'_>) {
         if self.wanted.is_but_for_style(from.prompt) {
-            // Another style is told; what was sent stays.
+            // A changed output style is sent as a message; the prompt is kept.
             self.wanted.style.clone_from(&from.prompt.style);
         } else {
             self.wanted = from.prompt.clone();
@@ -157,7 +152,7 @@ impl DeclaredPrefix {
         Arc::clone(&self.set)
     }
 
-    /// The prompt that is sent, and the one the model knows by what it was told.
+    /// The prompt that is sent, and the prompt the model knows including updates.
     pub(crate) fn prompts(&self) -> (&SystemPrompt, &SystemPrompt) {
         (&self.sent, &self.known)
     }
@@ -167,7 +162,7 @@ impl DeclaredPrefix {
         &self.sent
     }
 
-    /// What the parts of the system prompt are called: by their first lines.
+    /// Names of the system prompt parts, from their first lines.
     pub(crate) fn part_names(&self) -> Vec<String> {
         let first = |part: &SystemPart| {
             let line = part.text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -176,19 +171,19 @@ impl DeclaredPrefix {
         self.system.iter().map(first).collect()
     }
 
-    /// Whether the result of a call should name the tool, so that the model sees
-    /// its definition from then on.
+    /// Whether the result of a call should reference the tool, so that the model sees its definition
+    /// from then on.
     pub(crate) fn wants_reference(&mut self, name: &str) -> bool {
         let is_eager = |tool: &ToolDef| tool.name == name && tool.loading == ToolLoading::Eager;
         !self.tools.iter().any(is_eager) && self.referred.insert(name.to_owned())
     }
 
-    /// The conversation refers to a tool.
+    /// Records that the conversation references a tool.
     pub(crate) fn refer(&mut self, name: &str) {
         self.referred.insert(name.to_owned());
     }
 
-    /// What the model must be told, since it is not in the request's beginning.
+    /// Messages about changes that the beginning of requests does not contain.
     pub(crate) fn take_news(&mut self, pool: &Pool) -> Vec<String> {
         let mut news = prompt_news(&self.known, &self.wanted);
         if !news.is_empty() {
@@ -214,7 +209,7 @@ impl DeclaredPrefix {
         news
     }
 
-    /// What the log has to say for the next process to go on from here.
+    /// Log entries that let the next process continue from here.
     pub(crate) fn take_log(&mut self) -> Vec<LogState> {
         let mut states = Vec::new();
         if self.logged.prompt.as_ref() != Some(&self.sent) {
@@ -226,7 +221,7 @@ impl DeclaredPrefix {
             states.push(LogState::Told { prompt: Box::new(self.known.clone()) });
             self.logged.told = Some(self.known.clone());
         }
-        // Where there is too much of it, the next process takes them from the servers.
+        // Too large to be logged: the next process queries the servers.
         let count = if self.weight <= MAX_LOGGED { self.external().count() } else { 0 };
         match self.logged.tools {
             logged if logged == count => (),
@@ -248,8 +243,8 @@ impl DeclaredPrefix {
         self.fixed.iter().map(define).chain(self.structured.clone()).collect()
     }
 
-    /// Tools of servers that are always there, then what was loaded. What the
-    /// conversation refers to came later than its beginning.
+    /// Adds MCP tools that are always declared, then loaded ones. Referenced tools are not part of the
+    /// beginning.
     fn add_external(&mut self, from: &PrefixSources<'_>) {
         let direct = from.pool.tools().filter(|(_, tool)| tool.exposure() != Exposure::Deferred);
         let names: Vec<&str> = direct.map(|(name, _)| name).collect();
@@ -279,7 +274,7 @@ impl DeclaredPrefix {
     }
 }
 
-/// Bytes of definitions that are worth being in every log.
+/// Maximum size in bytes of tool definitions that are logged.
 const MAX_LOGGED: usize = 256 << 10;
 
 fn size(tool: &ToolDef) -> usize {
@@ -291,7 +286,7 @@ fn define(name: &str, tool: &dyn DynTool) -> ToolDef {
     ToolDef::new(name, spec.description.clone(), spec.input_schema.clone())
 }
 
-/// The parts of the system prompt, as requests hold them.
+/// The system prompt as parts of a request.
 pub(crate) fn system(prompt: &SystemPrompt) -> Vec<SystemPart> {
     let mut system: Vec<SystemPart> = prompt.parts().into_iter().map(SystemPart::from).collect();
     if let Some(first) = system.first_mut() {
@@ -300,7 +295,7 @@ pub(crate) fn system(prompt: &SystemPrompt) -> Vec<SystemPart> {
     system
 }
 
-/// The built-in tools that are always sent.
+/// The built-in tools that are always declared.
 fn always_sent(pool: &Pool) -> impl Iterator<Item = (&str, &Arc<dyn DynTool>)> {
     pool.builtin().filter(|(_, tool)| tool.exposure() != Exposure::Deferred)
 }
@@ -309,7 +304,7 @@ fn fixed(pool: &Pool) -> Vec<(String, Arc<dyn DynTool>)> {
     always_sent(pool).map(|(name, tool)| (name.to_owned(), Arc::clone(tool))).collect()
 }
 
-/// Whether these are still the built-in tools that are always sent.
+/// Whether the always declared built-in tools are unchanged.
 fn is_fixed(known: &[(String, Arc<dyn DynTool>)], pool: &Pool) -> bool {
     let mut now = always_sent(pool);
     let is_same = |(name, tool): &(String, Arc<dyn DynTool>)| {
@@ -318,7 +313,7 @@ fn is_fixed(known: &[(String, Arc<dyn DynTool>)], pool: &Pool) -> bool {
     known.iter().all(is_same) && now.next().is_none()
 }
 
-/// Tools the conversation refers to.
+/// Names of the tools that the conversation references.
 fn referred(messages: &[Arc<Message>]) -> HashSet<String> {
     let blocks = messages.iter().flat_map(|message| &message.content);
     let results = blocks.filter_map(|block| match block {

@@ -1,41 +1,40 @@
-//! `CLAUDE.md`, `AGENTS.md` and rules: what every session should know.
+//! Memory files: `CLAUDE.md`, `AGENTS.md` and rules.
 
 use std::path::PathBuf;
 
 use haft_types::tags;
 use serde::{Deserialize, Serialize};
 
-/// One file and what it says.
+/// A memory file.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct MemoryFile {
-    /// Where it is.
     pub path: PathBuf,
     /// Its text, without comments.
     pub text: String,
-    /// Whose it is.
+    /// Whose file it is.
     #[serde(default)]
     pub owner: MemoryOwner,
-    /// The file that imports it, if one does.
+    /// The file that imports it, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported_by: Option<PathBuf>,
 }
 
-/// Whose a file is.
+/// Owner of a memory file.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum MemoryOwner {
-    /// The organisation's.
+    /// The organisation (managed).
     Managed,
-    /// The person's.
+    /// The user.
     User,
-    /// The project's.
+    /// The project, shared with other users.
     #[default]
     Project,
-    /// The person's, in the project.
+    /// The user, for this project only.
     Local,
 }
 
 impl MemoryOwner {
-    /// The word that hooks are told.
+    /// The owner as passed to hooks.
     pub fn word(self) -> &'static str {
         match self {
             Self::Managed => "Managed",
@@ -46,15 +45,14 @@ impl MemoryOwner {
     }
 }
 
-/// All files, from the most general to the most specific.
+/// The memory files, from general to specific.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct MemoryFiles {
-    /// The files.
     pub files: Vec<MemoryFile>,
 }
 
 impl MemoryFiles {
-    /// As a part of the prompt.
+    /// The files as a part of the system prompt; `None` without files.
     pub(crate) fn text(&self) -> Option<String> {
         if self.files.is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! The system prompt, from parts, the same bytes in every request of a session.
+//! The system prompt, with the same bytes in every request of a session.
 
 mod memory;
 
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 pub use memory::{MemoryFile, MemoryFiles, MemoryOwner};
 
-/// What the model is told before anything else.
+/// The first part of the default prompt.
 const BASE: &str = include_str!("base.md");
 
-/// Where the session runs. Taken once, when it starts: a prompt that changes
-/// with the clock is a cache that never hits.
+/// Description of the environment, taken once at the start: a prompt that changes with the clock would
+/// never hit the prompt cache.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct PromptEnvironment {
     /// The working directory.
@@ -22,17 +22,17 @@ pub struct PromptEnvironment {
     pub is_git_repository: bool,
     /// The operating system.
     pub platform: String,
-    /// The day, as ISO 8601.
+    /// The date, as ISO 8601.
     pub today: String,
-    /// Other directories of the workspace.
+    /// Further workspace directories.
     pub additional_directories: Vec<String>,
-    /// What else is worth knowing from the start, a line each.
+    /// Further facts, one line each.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
 impl PromptEnvironment {
-    /// Looks around.
+    /// Detects the environment.
     pub fn detect(cwd: &Path) -> Self {
         let now = crate::log::timestamp::now();
         Self {
@@ -59,60 +59,58 @@ impl PromptEnvironment {
         for note in &self.notes {
             text.push_str(&format!("\n{note}"));
         }
-        // Names of branches, files and directories, and titles of commits, are others' words.
+        // Names of branches and files and titles of commits are untrusted text.
         tags::neutral(&text).into_owned()
     }
 }
 
-/// What the first part of the prompt is.
+/// The first part of the prompt.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum PromptBase {
-    /// Haft's own.
+    /// Haft's default.
     #[default]
     Haft,
-    /// This instead; empty for none.
+    /// This text; empty for none.
     Replaced(String),
-    /// That of an agent another one started; it is told where it runs.
+    /// The prompt of a sub-agent, followed by the environment.
     Child(String),
 }
 
-/// Everything the prompt is made of.
+/// The parts of the system prompt.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct SystemPrompt {
-    /// The first part.
     pub base: PromptBase,
-    /// Where the session runs.
+    /// The environment.
     pub environment: PromptEnvironment,
-    /// What the user and the project want every session to know.
+    /// Memory files of user and project.
     pub memory: MemoryFiles,
-    /// Names of tools whose schemas come on demand.
+    /// Names of deferred tools, whose schemas are loaded on demand.
     pub deferred_tools: Vec<String>,
-    /// Added at the end.
+    /// Text appended at the end.
     pub append: Option<String>,
-    /// What MCP servers want the model to know, by their names.
+    /// Instructions of MCP servers, by server name.
     #[serde(default)]
     pub servers: BTreeMap<String, String>,
-    /// MCP servers whose tools are still to come.
+    /// Names of MCP servers that are still starting.
     #[serde(default)]
     pub starting: Vec<String>,
-    /// How the model is to write, if somebody chose.
+    /// The output style, if one is chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub style: Option<OutputStyle>,
 }
 
-/// How a model is to write.
+/// An output style.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct OutputStyle {
-    /// What it is called.
     pub name: String,
-    /// What it says.
+    /// Its instructions.
     pub text: String,
-    /// Whether what is usually said about work on code holds as well.
+    /// Whether the default instructions about coding are kept.
     pub keeps_coding: bool,
 }
 
 impl OutputStyle {
-    /// As the model is told.
+    /// The style as text for the model.
     pub(crate) fn told(&self) -> String {
         let instead = if self.keeps_coding {
             ""
@@ -125,7 +123,7 @@ impl OutputStyle {
 }
 
 impl SystemPrompt {
-    /// Whether the two differ in nothing but how the model is to write.
+    /// Whether two prompts differ only in their output style.
     pub(crate) fn is_but_for_style(&self, other: &Self) -> bool {
         let Self { base, environment, memory, deferred_tools, append, servers, starting, style: _ } = self;
         *base == other.base
@@ -137,7 +135,7 @@ impl SystemPrompt {
             && *starting == other.starting
     }
 
-    /// The parts in order; the first is the same for every session.
+    /// The parts in order. The first is the same in every session.
     pub fn parts(&self) -> Vec<String> {
         let mut parts = Vec::new();
         match &self.base {

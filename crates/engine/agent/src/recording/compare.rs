@@ -1,16 +1,15 @@
-//! Whether two results say the same.
+//! Compares a recorded with a new result.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// How long something took.
+/// Durations in texts.
 static TIMES: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"\b\d+(?:\.\d+)? ?(?:ns|µs|us|ms|s|sec|seconds|min|minutes)\b").ok());
 
-/// Ids of two texts that are the same otherwise, recorded and new, in order.
-/// `None` when they differ in anything else. Numbers are no ids: a count that
-/// changed is a result that changed.
+/// Compares two texts that may differ in ids only. Returns the pairs of recorded and new ids in order;
+/// `None` if there is any other difference. Numbers are not ids: a changed count is a changed result.
 pub(super) fn same_but_ids(recorded: &str, now: &str) -> Option<Vec<(String, String)>> {
     if recorded == now {
         return Some(Vec::new());
@@ -32,7 +31,7 @@ pub(super) fn same_but_ids(recorded: &str, now: &str) -> Option<Vec<(String, Str
     }
 }
 
-/// Words and what is between them.
+/// Splits a text into words and separators.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let is_word = |it: char| it.is_ascii_alphanumeric() || matches!(it, '_' | '-');
     let mut rest = text;
@@ -46,7 +45,7 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Made up by a machine: digits and letters mixed, or hex too long for a word.
+/// Whether a word is a generated id: mixed digits and letters, or long hexadecimal.
 fn is_id(word: &str) -> bool {
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
     let hex = word.bytes().all(|it| it.is_ascii_hexdigit() || it == b'-');

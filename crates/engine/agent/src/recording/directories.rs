@@ -2,10 +2,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// Directories that differ between two runs. In a cassette they have names.
+/// Directories that differ between runs. Recordings contain names instead of their paths.
 #[derive(Clone, Debug, Default)]
 pub struct RecordingDirs {
-    /// Path and name, the longest path first.
+    /// Path and name, longest path first.
     named: Vec<(String, &'static str)>,
 }
 
@@ -14,8 +14,7 @@ const SESSION: &str = "‹session›";
 const HOME: &str = "‹home›";
 
 impl RecordingDirs {
-    /// The directories of a run: where it works, where it keeps large results,
-    /// and the person's home.
+    /// The directories of a run: working directory, directory of large results, home directory.
     pub fn new(cwd: &Path, session: Option<&Path>, home: Option<&Path>) -> Self {
         let mut named: Vec<(String, &'static str)> = [(Some(cwd), CWD), (session, SESSION), (home, HOME)]
             .into_iter()
@@ -32,7 +31,7 @@ impl RecordingDirs {
         Self { named }
     }
 
-    /// Paths become names.
+    /// Replaces paths by names.
     pub(crate) fn to_names(&self, value: &mut Value) {
         each_text(value, &mut |text| {
             for (path, name) in &self.named {
@@ -43,7 +42,7 @@ impl RecordingDirs {
         });
     }
 
-    /// Names become the paths of this run.
+    /// Replaces names by the paths of this run.
     pub(crate) fn to_paths(&self, value: &mut Value) {
         each_text(value, &mut |text| {
             if text.contains('‹') {
@@ -64,7 +63,7 @@ pub(super) fn each_text(value: &mut Value, change: &mut impl FnMut(&mut String))
     }
 }
 
-/// Replaces a path where it is one, not where another one begins with it.
+/// Replaces complete occurrences of a path, not prefixes of longer names.
 fn replaced(text: &str, path: &str, name: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

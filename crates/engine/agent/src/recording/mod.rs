@@ -29,52 +29,51 @@ use serde_json::Value;
 pub use self::{directories::RecordingDirs, recorder::RunRecorder, transcript::RunTranscript};
 use crate::{AgentSettings, SystemPrompt, secret_masker::Masker};
 
-/// The version of the format.
+/// Version of the format.
 const VERSION: u32 = 1;
 
-/// How a recorded run began.
+/// The first line of a recording: the initial state of the run.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct RecordingHeader {
-    /// The version of the format.
+    /// Version of the format.
     pub haft_cassette: u32,
-    /// How the agent asked.
+    /// Request settings.
     pub settings: AgentSettings,
-    /// What it was told first.
+    /// The system prompt.
     pub prompt: SystemPrompt,
-    /// What its output had to follow.
+    /// JSON Schema of the output, if one was required.
     pub output_schema: Option<Value>,
-    /// Names of the tools it had.
+    /// Names of the available tools.
     pub tools: Vec<String>,
-    /// The conversation it went on from.
+    /// The conversation the run started with.
     pub messages: Vec<Message>,
 }
 
-/// A tool of a server, as a recording knows it.
+/// An MCP tool in a recording.
 #[derive(Clone, Debug)]
 pub struct RecordedTool {
-    /// What it is called.
     pub name: String,
-    /// What the model was told about it.
+    /// Its description for the model.
     pub description: String,
-    /// What it takes.
+    /// Its input schema.
     pub input_schema: Value,
     /// Whether the first request declares it.
     pub is_declared_first: bool,
 }
 
-/// A line after the first.
+/// A line after the first one.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum RecordingLine {
-    /// Somebody said something.
+    /// A prompt.
     Prompt(Vec<MessageBlock>),
-    /// The model was asked.
+    /// A model request and its answer.
     Exchange(RecordedExchange),
-    /// A call ended.
+    /// A finished call.
     Call(RecordedCall),
 }
 
-/// What came of a call.
+/// The result of a recorded call.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct RecordedCall {
     id: CallId,
@@ -107,22 +106,21 @@ impl RecordedCall {
     }
 }
 
-/// A recorded run, ready to be run again in other directories.
+/// A loaded recording, for a replay in other directories.
 #[derive(Debug)]
 pub struct RecordedRun {
-    /// How it began.
     pub header: RecordingHeader,
-    /// What was said, in order.
+    /// The prompts, in order.
     pub prompts: Vec<Vec<MessageBlock>>,
     exchanges: Vec<RecordedExchange>,
     calls: HashMap<CallId, RecordedCall>,
     places: RecordingDirs,
-    /// Ids of the recording, and what they are now.
+    /// Recorded ids and the corresponding ids of the replay.
     ids: Mutex<Vec<(String, String)>>,
 }
 
 impl RecordedRun {
-    /// Reads one, for a run in these directories.
+    /// Loads a recording, for a replay in these directories.
     pub fn load(path: &Path, places: RecordingDirs) -> io::Result<Self> {
         let mut lines = BufReader::new(File::open(path)?).lines();
         let bad = |at: usize, err: String| {
@@ -155,7 +153,7 @@ impl RecordedRun {
     fn take(&mut self, line: &str, last: &mut Value) -> Result<(), String> {
         let mut value: Value = serde_json::from_str(line).map_err(|err| err.to_string())?;
         if let Some(exchange) = value.get_mut("exchange") {
-            // The request stays as it is: it is compared by names, not by paths.
+            // Requests are not converted: they are compared with names instead of paths.
             let request = exchange["request"].take();
             *last = recorder::whole(request, last);
             self.places.to_paths(exchange);
@@ -173,7 +171,7 @@ impl RecordedRun {
         Ok(())
     }
 
-    /// Tools of servers that requests of the recording declare.
+    /// The MCP tools that recorded requests declare.
     pub fn server_tools(&self) -> Vec<RecordedTool> {
         let mut found: Vec<RecordedTool> = Vec::new();
         for (at, exchange) in self.exchanges.iter().enumerate() {
@@ -193,7 +191,7 @@ impl RecordedRun {
                 });
             }
         }
-        // Those that were there and never declared.
+        // MCP tools that were available but never declared.
         let is_of_server = |it: &&String| it.starts_with("mcp__");
         for name in self.header.tools.iter().filter(is_of_server) {
             if !found.iter().any(|it| it.name == *name) {
@@ -205,17 +203,17 @@ impl RecordedRun {
         found
     }
 
-    /// How many times the model was asked.
+    /// Number of model requests.
     pub fn exchanges(&self) -> usize {
         self.exchanges.len()
     }
 
-    /// A provider that answers as it was recorded.
+    /// A provider that answers from the recording.
     pub fn model(&self, catalog: Arc<Catalog>) -> ReplayProvider {
         ReplayProvider::new(self.exchanges.clone(), self.normalise(), catalog)
     }
 
-    /// The same for the first `turns` requests; then `live` answers.
+    /// Like [`RecordedRun::model`] for the first `turns` requests; later requests go to `live`.
     pub fn fork(
         &self,
         turns: usize,
@@ -235,14 +233,13 @@ impl RecordedRun {
         })
     }
 
-    /// What came of a call then.
+    /// The recorded result of a call.
     pub(crate) fn call(&self, id: &CallId) -> Option<CallReport> {
         self.calls.get(id).map(RecordedCall::report)
     }
 
-    /// A real result that says what the recorded one says, but for ids and
-    /// times, is taken for the recorded one; later calls that name a recorded
-    /// id mean the new one.
+    /// Compares a new result with the recorded one. If they differ in ids and durations only, the
+    /// recorded one is used, and recorded ids in later calls are replaced by the new ones.
     pub(crate) fn reconcile(&self, report: &mut CallReport) {
         let Some(recorded) = self.calls.get(&report.id) else { return };
         if recorded.error != report.error || recorded.content.0.len() != report.content.0.len() {
@@ -259,7 +256,7 @@ impl RecordedRun {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner).extend(ids.into_iter().flatten());
     }
 
-    /// The call with the ids of this run.
+    /// Replaces recorded ids in a call by those of this run.
     pub(crate) fn with_new_ids(&self, mut call: ToolUse) -> ToolUse {
         let ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
         directories::each_text(&mut call.input, &mut |text| {
@@ -270,7 +267,7 @@ impl RecordedRun {
         call
     }
 
-    /// What to say about a call nobody recorded.
+    /// The error for a call that was not recorded.
     pub(crate) fn miss(&self, call: &ToolUse) -> ModelError {
         let message = format!(
             "the call {} ({}) was not recorded; run it again with real tools (--tools real)",

@@ -1,4 +1,4 @@
-//! Writing a run down.
+//! Records a run.
 
 use std::{
     fs::{File, OpenOptions},
@@ -23,7 +23,7 @@ use serde_json::{Map, Value, json};
 use super::{RecordedCall, RecordingDirs, RecordingHeader, RecordingLine};
 use crate::secret_masker::Masker;
 
-/// A cassette that is being written.
+/// Writes a recording.
 pub struct RunRecorder {
     inner: Mutex<TapeInner>,
     places: RecordingDirs,
@@ -38,7 +38,7 @@ struct TapeInner {
 }
 
 impl RunRecorder {
-    /// Begins one. A file that is there and is no cassette stays as it is.
+    /// Creates a recording. Fails if the file exists and is not a recording.
     pub fn create(
         path: &Path,
         header: &RecordingHeader,
@@ -61,7 +61,7 @@ impl RunRecorder {
         }
     }
 
-    /// The same provider, listened to.
+    /// Wraps a provider so that its requests are recorded.
     pub(crate) fn provider(self: &Arc<Self>, inner: Arc<dyn Provider>) -> Arc<dyn Provider> {
         let (normaliser, sink) = (Arc::clone(self), Arc::clone(self));
         let normalise = Arc::new(move |request: &mut Value| {
@@ -71,7 +71,7 @@ impl RunRecorder {
         Arc::new(RecordingProvider::new(inner, normalise, move |exchange| sink.exchange(exchange)))
     }
 
-    /// Why nothing is written any more, once.
+    /// The error that stopped the recording, once.
     pub(crate) fn take_error(&self) -> Option<io::Error> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).failed.take()
     }
@@ -95,7 +95,7 @@ impl RunRecorder {
     }
 
     fn exchange(&self, mut exchange: RecordedExchange) {
-        // Pieces are for eyes, and a path may be cut between two of them.
+        // Streamed pieces are only for display, and a path can be split between two of them.
         let is_piece = |event: &ModelEvent| {
             matches!(
                 event,
@@ -136,8 +136,8 @@ fn first_line(path: &Path) -> io::Result<Option<String>> {
     Ok(Some(String::from_utf8_lossy(&first).into_owned()).filter(|it| !it.is_empty()))
 }
 
-/// What a request has that the one before has not: fields that are the same are
-/// left out, and of lists only what follows the common beginning is kept.
+/// The difference of a request to the previous one: changed fields, and of lists only what follows the
+/// common prefix.
 fn added(request: &Value, last: &Value) -> Value {
     let (Value::Object(fields), Value::Object(before)) = (request, last) else { return request.clone() };
     let mut new = Map::new();
@@ -157,7 +157,7 @@ fn added(request: &Value, last: &Value) -> Value {
     json!({"differs": new, "gone": gone})
 }
 
-/// The request that [`added`] was made of.
+/// Restores a request from [`added`].
 pub(super) fn whole(added: Value, last: &Value) -> Value {
     let (Some(differs), Value::Object(before)) = (added.get("differs").and_then(Value::as_object), last)
     else {
@@ -182,7 +182,7 @@ pub(super) fn whole(added: Value, last: &Value) -> Value {
     Value::Object(fields)
 }
 
-/// Answers as recorded for a while, then asks somebody else.
+/// A provider that answers from the recording for a number of requests, then asks another provider.
 pub(super) struct RecordedThenLive {
     replay: ReplayProvider,
     turns: usize,

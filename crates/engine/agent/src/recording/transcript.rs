@@ -5,25 +5,24 @@ use serde_json::{Value, json};
 use super::RecordingDirs;
 use crate::{AgentEvent, TurnEnd};
 
-/// What a run did, as lines that are the same whenever and wherever it is run
-/// again: without clocks, ids of its own, and paths.
+/// Describes a run as lines that are the same in every replay: without times, generated ids and paths.
 #[derive(Clone, Debug)]
 pub struct RunTranscript {
     places: RecordingDirs,
 }
 
 impl RunTranscript {
-    /// Of a run in these directories.
+    /// Creates a transcript for a run in these directories.
     pub fn new(places: RecordingDirs) -> Self {
         Self { places }
     }
 
-    /// What was said to the agent.
+    /// The line of a prompt.
     pub fn prompt(&self, content: &[MessageBlock]) -> String {
         self.line(json!({"prompt": content}))
     }
 
-    /// The line of an event, for those that have one.
+    /// The line of an event, if it has one.
     pub fn event(&self, event: &AgentEvent) -> Option<String> {
         let line = match event {
             AgentEvent::Block(it) => json!({"assistant": it.block}),

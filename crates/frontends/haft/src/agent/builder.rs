@@ -20,10 +20,10 @@ use super::{
     closures::{ClosureApprover, hook},
 };
 
-/// What an agent is made of. See [`Agent::builder`].
+/// Builds an [`Agent`]; see [`Agent::builder`].
 ///
-/// It is a [`SessionSpec`] that is filled step by step; [`AgentBuilder::spec`]
-/// hands it out for everything that has no method here.
+/// The builder fills a [`SessionSpec`]. [`AgentBuilder::spec`] returns it, for settings without a method
+/// here.
 pub struct AgentBuilder {
     spec: SessionSpec,
     model: ModelSpec,
@@ -38,78 +38,74 @@ impl AgentBuilder {
         Self { spec, model: ModelSpec { provider, ..ModelSpec::default() }, cwd: None }
     }
 
-    /// Which model; see the provider for names.
+    /// Sets the model, by a name the provider knows.
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model.model = Some(model.into());
         self
     }
 
-    /// Which model when that one cannot answer.
+    /// Sets the model to use when the first one is overloaded or unavailable.
     #[must_use]
     pub fn fallback_model(mut self, model: impl Into<String>) -> Self {
         self.model.fallback = Some(model.into());
         self
     }
 
-    /// A tool the model may call.
+    /// Adds a tool.
     #[must_use]
     pub fn tool(mut self, tool: Arc<dyn DynTool>) -> Self {
         self.spec.tools.own.push(tool);
         self
     }
 
-    /// Tools the model may call.
+    /// Adds tools.
     #[must_use]
     pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn DynTool>>) -> Self {
         self.spec.tools.own.extend(tools);
         self
     }
 
-    /// The tools the program `haft` has: files, commands, search. What calls
-    /// change is kept in a journal below the state directory, where `haft undo`
-    /// finds it.
+    /// Adds the built-in tools of the `haft` program: files, commands, search. File changes are recorded
+    /// in a journal in the state directory, so that `haft undo` can revert them.
     #[must_use]
     pub fn built_in_tools(mut self) -> Self {
         self.spec.tools.built_in = true;
         self
     }
 
-    /// Where Haft keeps what it needs to undo changes, and the output of
-    /// commands; `~/.haft`, as the program has it, when nobody says.
+    /// Sets the directory of undo journals and command output. Default: `~/.haft`, like the program.
     #[must_use]
     pub fn state_dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.spec.place.state_dir = Some(dir.into());
         self
     }
 
-    /// Works on another machine: files and commands are there
-    /// (`NAME=ssh://user@box/dir`, `NAME=https://box/`). Several times for several
-    /// machines.
+    /// Adds a tool host, a remote machine for files and commands (`NAME=ssh://user@box/dir`,
+    /// `NAME=https://box/`). Can be called several times; the first host is the default.
     #[must_use]
     pub fn host(mut self, host: impl Into<String>) -> Self {
         self.spec.hosts.named.push(host.into());
         self
     }
 
-    /// Where it works; the current directory when nobody says.
+    /// Sets the working directory. Default: the current directory.
     #[must_use]
     pub fn cwd(mut self, dir: impl Into<PathBuf>) -> Self {
         self.cwd = Some(dir.into());
         self
     }
 
-    /// The environment variables it sees, `HOME` among them; those of the process
-    /// when nobody says.
+    /// Sets the environment variables, including `HOME`. Default: those of the process.
     #[must_use]
     pub fn variables(mut self, variables: EnvVars) -> Self {
         self.spec.place.variables = variables;
         self
     }
 
-    /// Reads settings files of these layers, with their rules, hooks, servers,
-    /// skills and memory. Without this only settings of the organisation count. What a
-    /// project's files allow or run needs `haft trust` or [`Self::trust_project`].
+    /// Reads the settings files of these layers, with their rules, hooks, servers, skills and memory. By
+    /// default only managed settings apply. What a project's files allow or run also needs `haft trust`
+    /// or [`Self::trust_project`].
     #[must_use]
     pub fn settings(mut self, layers: impl IntoIterator<Item = SettingsLayer>) -> Self {
         let layers: Vec<SettingsLayer> = layers.into_iter().collect();
@@ -121,16 +117,16 @@ impl AgentBuilder {
         self
     }
 
-    /// Answers for the project: what its own files say about hooks, servers, variables,
-    /// directories and allow rules counts although the user did not agree to it with
-    /// `haft trust`. For directories whose content this program controls.
+    /// Trusts the project: hooks, servers, variables, directories and allow rules of its own files apply
+    /// although the user has not run `haft trust`. Use it only for directories whose content this
+    /// program controls.
     #[must_use]
     pub fn trust_project(mut self) -> Self {
         self.spec.settings.trusts_project = true;
         self
     }
 
-    /// MCP servers: the text of a configuration, or the path of a file with one.
+    /// Adds MCP servers: JSON text, or the path of a JSON file.
     #[must_use]
     pub fn mcp_config(mut self, config: impl Into<String>) -> Self {
         self.spec.servers.configs.push(config.into());
@@ -138,57 +134,56 @@ impl AgentBuilder {
         self
     }
 
-    /// The directory of a plugin.
+    /// Adds a plugin directory.
     #[must_use]
     pub fn plugin(mut self, dir: impl Into<PathBuf>) -> Self {
         self.spec.extensions.plugins.push(PluginDir { path: dir.into(), with_servers: true });
         self
     }
 
-    /// Prompts are taken word for word: none of them is a slash command.
+    /// Sends prompts unchanged, even if they look like slash commands.
     #[must_use]
     pub fn without_commands(mut self) -> Self {
         self.spec.extensions.slash_commands = false;
         self
     }
 
-    /// Replaces the system prompt.
+    /// Replaces the default system prompt.
     #[must_use]
     pub fn system_prompt(mut self, text: impl Into<String>) -> Self {
         self.model.system_prompt = Some(text.into());
         self
     }
 
-    /// Adds to the system prompt.
+    /// Appends to the system prompt.
     #[must_use]
     pub fn append_system_prompt(mut self, text: impl Into<String>) -> Self {
         self.model.append_system_prompt = Some(text.into());
         self
     }
 
-    /// Calls that match this rule need no question: `Read`, `Bash(git log *)`.
+    /// Adds an allow rule, such as `Read` or `Bash(git log *)`: matching calls run without a prompt.
     #[must_use]
     pub fn allow(mut self, rule: impl Into<String>) -> Self {
         self.spec.permissions.allow.push(rule.into());
         self
     }
 
-    /// Calls that match this rule are refused, whatever else is said.
+    /// Adds a deny rule: matching calls are refused, whatever other rules say.
     #[must_use]
     pub fn deny(mut self, rule: impl Into<String>) -> Self {
         self.spec.permissions.deny.push(rule.into());
         self
     }
 
-    /// What happens to calls no rule speaks about.
+    /// Sets the permission mode: what happens to calls that no rule matches.
     #[must_use]
     pub fn permission_mode(mut self, mode: PermissionMode) -> Self {
         self.spec.permissions.mode = Some(mode);
         self
     }
 
-    /// Who is asked about calls that no rule decides. Without this they are
-    /// denied.
+    /// Sets the callback for permission questions. Without it, calls that would ask are denied.
     #[must_use]
     pub fn ask<F, A>(mut self, answer: F) -> Self
     where
@@ -199,9 +194,9 @@ impl AgentBuilder {
         self
     }
 
-    /// Code that hears about an event and may object. `matcher` names what it
-    /// is for (`Edit|Write`, a regular expression, `*` for everything). A hook
-    /// that panics or takes too long could not run; before a call that means no.
+    /// Adds a hook. `matcher` selects what it runs for (`Edit|Write`, a regular expression, or `*` for
+    /// everything). A hook that panics or times out counts as failed; before a call, that blocks the
+    /// call.
     #[must_use]
     pub fn hook<F, A>(mut self, event: HookEvent, matcher: &str, code: F) -> Self
     where
@@ -212,42 +207,42 @@ impl AgentBuilder {
         self
     }
 
-    /// Requests to the model per prompt, at most.
+    /// Limits the number of model requests per prompt.
     #[must_use]
     pub fn max_turns(mut self, turns: u32) -> Self {
         self.model.limits.max_turns = Some(turns);
         self
     }
 
-    /// Dollars at most, where prices are known.
+    /// Limits the cost of the session in US dollars. Models without a known price are not counted.
     #[must_use]
     pub fn max_usd(mut self, usd: f64) -> Self {
         self.model.limits.max_usd = Some(usd);
         self
     }
 
-    /// Tokens at most, cached ones included.
+    /// Limits the number of tokens of the session, including cached ones.
     #[must_use]
     pub fn max_tokens(mut self, tokens: u64) -> Self {
         self.model.limits.max_tokens = Some(tokens);
         self
     }
 
-    /// Time per prompt, at most.
+    /// Limits the duration of each prompt.
     #[must_use]
     pub fn max_time(mut self, time: Duration) -> Self {
         self.model.limits.max_time = Some(time);
         self
     }
 
-    /// Whether and how the model thinks.
+    /// Sets the thinking mode of the model.
     #[must_use]
     pub fn thinking(mut self, thinking: Thinking) -> Self {
         self.model.thinking = thinking;
         self
     }
 
-    /// A prompt must end in output that follows this JSON Schema; it is in
+    /// Requires that every prompt ends with output that matches this JSON Schema. The output is in
     /// [`TurnEnd::structured_output`](haft_agent::TurnEnd::structured_output).
     #[must_use]
     pub fn output_schema(mut self, schema: Value) -> Self {
@@ -255,15 +250,15 @@ impl AgentBuilder {
         self
     }
 
-    /// Keeps the session in this file.
+    /// Writes the session's log to this file.
     #[must_use]
     pub fn log(mut self, path: impl Into<PathBuf>) -> Self {
         self.spec.log.kept = LogDestination::File(path.into());
         self
     }
 
-    /// Goes on from the session in this file, and keeps it there unless
-    /// [`AgentBuilder::log`] names another.
+    /// Resumes the session in this log file, and appends to it unless [`AgentBuilder::log`] names
+    /// another file.
     #[must_use]
     pub fn resume(mut self, path: impl Into<PathBuf>) -> Self {
         let path = path.into();
@@ -274,7 +269,7 @@ impl AgentBuilder {
         self
     }
 
-    /// The whole spec, for what has no method here.
+    /// Returns the session spec, for settings without a method here.
     pub fn spec(self) -> Result<SessionSpec, BuildError> {
         let mut spec = self.spec;
         spec.place.cwd = match self.cwd {
@@ -285,17 +280,17 @@ impl AgentBuilder {
         Ok(spec)
     }
 
-    /// Puts it together. Must be called inside a tokio runtime.
+    /// Opens the session. Must be called inside a tokio runtime.
     pub fn build(self) -> Result<Agent, BuildError> {
         Agent::of(self.spec()?)
     }
 }
 
-/// A tool that is about settings, for agents that have none.
+/// The Config tool, which is left out because no settings files are read.
 const WITHOUT_SETTINGS: &str = haft_session::SETTINGS_TOOL;
 
-/// What a program gets that says nothing: its own tools, no settings but the
-/// organisation's, no log, nobody to ask.
+/// The default spec of embedding programs: only the given tools, only managed settings, no log, no
+/// approver.
 pub(crate) fn program_spec(cwd: PathBuf) -> SessionSpec {
     let mut spec = SessionSpec::new(LocationSpec::new(cwd));
     spec.settings.sources = Some(Vec::new());

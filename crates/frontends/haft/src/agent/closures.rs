@@ -1,4 +1,4 @@
-//! Permission callbacks and hooks as closures.
+//! Approvers and hooks as closures.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use haft_tool::BoxFuture;
 use haft_tool_runtime::{Approver, PermissionAnswer, PermissionQuestion};
 use serde_json::{Map, Value};
 
-/// Asks a closure.
+/// An approver that calls a closure.
 pub(super) struct ClosureApprover<F>(pub(super) F);
 
 impl<F, A> Approver for ClosureApprover<F>
@@ -23,24 +23,24 @@ where
     }
 }
 
-/// What a hook answers.
+/// The result of a hook.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum HookReply {
-    /// Nothing to say.
+    /// No effect.
     #[default]
     Pass,
-    /// A call need not be asked about, as far as this hook is concerned; deny
-    /// and ask rules hold all the same.
+    /// The call needs no approval from this hook's view. Deny and ask rules still apply.
     Allow,
-    /// A call must be asked about.
+    /// The call must be approved; the text is the reason.
     Ask(String),
-    /// Not this: a call is refused, a prompt kept back, an agent not let go.
+    /// Blocks the event for this reason: a call is refused, a prompt is rejected, an agent must
+    /// continue.
     Block(String),
-    /// A call runs with this input instead.
+    /// The call runs with this input instead.
     Rewrite(Map<String, Value>),
-    /// The model reads this too.
+    /// Adds text for the model.
     Context(String),
-    /// The whole turn ends.
+    /// Ends the turn, for this reason.
     Stop(String),
 }
 
@@ -70,7 +70,7 @@ impl HookReply {
     }
 }
 
-/// A hook out of a closure.
+/// Creates a hook definition from a closure.
 pub(super) fn hook<F, A>(event: HookEvent, matcher: &str, number: usize, code: F) -> HookDefinition
 where
     F: Fn(HookCall) -> A + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! An agent that a program runs.
+//! Agents for embedding programs.
 
 mod builder;
 mod closures;
@@ -32,58 +32,56 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Starts with who answers: [`crate::model::HttpProvider`],
-    /// [`crate::model::ScriptedProvider`], or a provider of your own.
+    /// Starts building an agent with a provider: [`crate::model::HttpProvider`],
+    /// [`crate::model::ScriptedProvider`], or an own implementation.
     pub fn builder(provider: impl haft_model::Provider + 'static) -> AgentBuilder {
         AgentBuilder::new(std::sync::Arc::new(provider))
     }
 
-    /// Opens a session of any spec that has a model. Must be called inside a
-    /// tokio runtime.
+    /// Opens a session from a spec, which must have a model. Must be called inside a tokio runtime.
     pub fn of(spec: SessionSpec) -> Result<Self, BuildError> {
         tokio::runtime::Handle::try_current().map_err(|_| BuildError::Runtime)?;
         let (handle, events) = Session::open(spec)?;
         Ok(Self { handle, events, spending: RunUsage::default() })
     }
 
-    /// Works on a prompt until the model is done, a bound is reached, or the
-    /// run is cancelled; tells what happens on the way to nobody.
+    /// Runs a prompt until the model is done or a limit is reached, and discards the events on the way.
     pub async fn run(&mut self, prompt: impl Into<String>) -> TurnEnd {
         self.start(prompt).end().await
     }
 
-    /// Works on a prompt and hands out events as they happen.
+    /// Starts a prompt and returns its event stream.
     pub fn start(&mut self, prompt: impl Into<String>) -> AgentRun<'_> {
         self.start_with(Prompt::text(prompt), CancellationToken::new())
     }
 
-    /// The same for any prompt, and with a token of your own.
+    /// Like [`Agent::start`], with any kind of prompt and an own cancellation token.
     pub fn start_with(&mut self, prompt: Prompt, cancel: CancellationToken) -> AgentRun<'_> {
         AgentRun::new(self, prompt, cancel)
     }
 
-    /// The session: what is said through this while the agent works goes into its
-    /// next request, and every other command reaches it too.
+    /// The session. Prompts sent through it while the agent runs go into the next request; all other
+    /// commands work too.
     pub fn session(&self) -> &SessionHandle {
         &self.handle
     }
 
-    /// The conversation as the next request holds it.
+    /// The messages of the next request.
     pub async fn messages(&self) -> Vec<Message> {
         self.handle.ask(Command::Messages).await.unwrap_or_default()
     }
 
-    /// Tokens and money so far.
+    /// Usage and cost so far.
     pub fn spending(&self) -> &RunUsage {
         &self.spending
     }
 
-    /// Where the session is logged, if it is.
+    /// Path of the session's log; `None` if no log is written.
     pub fn log_path(&self) -> Option<PathBuf> {
         self.handle.log_path().map(std::path::Path::to_owned)
     }
 
-    /// Ends the session and everything it started, and waits for that.
+    /// Closes the session with everything it started, and waits for that.
     pub async fn close(self) {
         self.handle.close().await;
     }

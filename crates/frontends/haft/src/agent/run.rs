@@ -5,14 +5,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::Agent;
 
-/// A prompt that is being worked on.
+/// A running prompt.
 ///
-/// The session works behind it; events wait until somebody takes them with
-/// [`AgentRun::next`]. To stop it, cancel its token and wait for the end; what ran
-/// then says how far it came. Dropping it stops it too.
+/// The session works in the background; events are queued until [`AgentRun::next`] takes them. To stop
+/// the run, cancel its token and call [`AgentRun::end`]: interrupted calls then report how far they
+/// came. Dropping the run stops it too.
 pub struct AgentRun<'a> {
     agent: &'a mut Agent,
-    /// The name of the prompt: the turn that carries it is this one.
+    /// Uuid of the prompt; its turn belongs to this run.
     name: String,
     cancel: CancellationToken,
     cancelled: bool,
@@ -21,7 +21,7 @@ pub struct AgentRun<'a> {
 
 impl<'a> AgentRun<'a> {
     pub(super) fn new(agent: &'a mut Agent, mut prompt: Prompt, cancel: CancellationToken) -> Self {
-        // What nobody took of an earlier run is not part of this one.
+        // Events left over from an earlier run do not belong to this one.
         while let Some(event) = agent.events.try_next() {
             agent.note(&event);
         }
@@ -31,19 +31,19 @@ impl<'a> AgentRun<'a> {
         Self { agent, name, cancel, cancelled: false, end: None }
     }
 
-    /// The next thing the agent does; `None` when the prompt is done.
+    /// Waits for the next event of the agent; `None` when the prompt is done. Events of sub-agents are
+    /// skipped.
     pub async fn next(&mut self) -> Option<AgentEvent> {
         loop {
             let event = self.next_happening().await?;
-            // What agents do that it started is in the happenings.
+            // Events of sub-agents are only in [`AgentRun::next_happening`].
             if let (true, SessionEventKind::Agent(event)) = (event.agent.is_main(), event.what) {
                 return Some(event);
             }
         }
     }
 
-    /// The next thing that happens in the session; `None` when the prompt is
-    /// done.
+    /// Waits for the next event of the session, including sub-agents; `None` when the prompt is done.
     pub async fn next_happening(&mut self) -> Option<SessionEvent> {
         if self.end.is_some() {
             return None;
@@ -84,12 +84,12 @@ impl<'a> AgentRun<'a> {
         }
     }
 
-    /// Cancels the run from anywhere.
+    /// The token that cancels this run.
     pub fn cancel_token(&self) -> CancellationToken {
         self.cancel.clone()
     }
 
-    /// How it ended. Events that were not taken are left out.
+    /// Waits for the end and returns the outcome. Events that were not taken are discarded.
     pub async fn end(mut self) -> TurnEnd {
         while self.next_happening().await.is_some() {}
         self.end.take().unwrap_or_else(|| ended(EndReason::Interrupted, String::new()))
@@ -105,7 +105,7 @@ impl Drop for AgentRun<'_> {
 }
 
 impl Agent {
-    /// Keeps count of what the session has used.
+    /// Updates the usage from an event.
     fn note(&mut self, event: &SessionEvent) {
         if let SessionEventKind::TurnEnded(turn) = &event.what {
             let TurnEnded { end, bill, .. } = turn.as_ref();
@@ -117,7 +117,7 @@ impl Agent {
     }
 }
 
-/// What a command of ours says is the answer.
+/// The outcome of a built-in slash command: its output is the answer.
 fn of_command(command: &CommandEnded) -> TurnEnd {
     match &command.result {
         CommandResult::Cleared => ended(EndReason::Completed, String::new()),

@@ -6,9 +6,9 @@ use serde_json::Value;
 /// The answer to `interrupt`.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct InterruptAnswer {
-    /// Prompts that still wait, by their uuids.
+    /// Uuids of the prompts that are still queued.
     pub still_queued: Vec<String>,
-    /// Prompts that were taken back; `None` where the host did not ask for it.
+    /// Uuids of the cancelled prompts; `None` if cancellation was not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancelled: Option<Vec<String>>,
 }
@@ -16,11 +16,11 @@ pub struct InterruptAnswer {
 /// The answer to `mcp_set_servers`.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct ServersAnswer {
-    /// Servers that are new.
+    /// Names of servers that were started.
     pub added: Vec<String>,
-    /// Servers that are gone.
+    /// Names of servers that were stopped.
     pub removed: Vec<String>,
-    /// Why a server is not among them, by name.
+    /// Errors of servers that could not be started, by name.
     pub errors: BTreeMap<String, String>,
 }
 
@@ -28,21 +28,21 @@ pub struct ServersAnswer {
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RewindAnswer {
-    /// Whether there is a record of that prompt.
+    /// Whether there is a checkpoint of that prompt.
     pub can_rewind: bool,
-    /// Files that would change; only where the host asked what would happen.
+    /// Files that would change; only for a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files_changed: Option<Vec<PathBuf>>,
-    /// Lines that would come.
+    /// Lines that would be added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub insertions: Option<usize>,
-    /// Lines that would go.
+    /// Lines that would be removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletions: Option<usize>,
-    /// Links that were left alone; only where files were changed.
+    /// Number of symlinks that were skipped; only if files were changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped_links: Option<usize>,
-    /// What was left as it is, and why.
+    /// What was not restored, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -50,29 +50,29 @@ pub struct RewindAnswer {
 /// The answer to `get_task_output`.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct TaskOutputAnswer {
-    /// The end of what the task printed.
+    /// The end of the task's output.
     pub output: String,
-    /// How many bytes it printed in all.
+    /// Total number of bytes of output.
     pub total_bytes: usize,
-    /// Whether the beginning is left out.
+    /// Whether the beginning is missing.
     pub truncated: bool,
 }
 
 /// The answer to `read_file`.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct FileAnswer {
-    /// Where the file is.
+    /// Path of the file.
     #[serde(rename = "absPath")]
     pub path: PathBuf,
-    /// What it holds, as far as it fits.
+    /// The content, cut to the maximum that fits a line.
     pub contents: String,
-    /// `base64`, where the content is that.
+    /// `base64` if the content is encoded so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encoding: Option<&'static str>,
-    /// Whether bytes were replaced; only for text.
+    /// Whether invalid UTF-8 was replaced; only for text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lossy: Option<bool>,
-    /// Whether the end is left out.
+    /// Whether the end is missing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }

@@ -3,14 +3,14 @@ use serde_json::{Map, Value};
 
 use super::{RequestProblem, SettingChange};
 
-/// The fields of one request, taken out one by one.
+/// The fields of a request, which are taken out one by one.
 pub(super) struct RequestFields {
     subtype: String,
     fields: Map<String, Value>,
 }
 
 impl RequestFields {
-    /// What is no object has no fields, and a subtype that is no text is empty.
+    /// A request that is not an object has no fields; a subtype that is not a string is empty.
     pub(super) fn new(request: Value) -> Self {
         let mut fields = match request {
             Value::Object(fields) => fields,
@@ -27,17 +27,17 @@ impl RequestFields {
         &self.subtype
     }
 
-    /// A field that is there and not null.
+    /// Takes a field; `None` if it is missing or null.
     pub(super) fn take(&mut self, field: &str) -> Option<Value> {
         self.fields.remove(field).filter(|it| !it.is_null())
     }
 
-    /// A field as it is; null where there is none.
+    /// Reads a field without taking it; null if it is missing.
     pub(super) fn look(&self, field: &str) -> &Value {
         self.fields.get(field).unwrap_or(&Value::Null)
     }
 
-    /// A field whose null means something else than its absence.
+    /// Takes a field for which null means "reset to the default".
     pub(super) fn change(&mut self, field: &str) -> SettingChange<Value> {
         match self.fields.remove(field) {
             None => SettingChange::Keep,
@@ -51,7 +51,7 @@ impl RequestFields {
         found.ok_or_else(|| self.missing(field, "a string"))
     }
 
-    /// A text with something in it.
+    /// Takes a required non-empty string.
     pub(super) fn filled_text(&mut self, field: &str) -> Result<String, RequestProblem> {
         let found = self.text(field)?;
         if found.trim().is_empty() {
@@ -69,7 +69,7 @@ impl RequestFields {
         }
     }
 
-    /// A flag that is off where it is absent.
+    /// Takes an optional boolean; missing means false.
     pub(super) fn flag(&mut self, field: &str) -> Result<bool, RequestProblem> {
         match self.take(field) {
             None => Ok(false),

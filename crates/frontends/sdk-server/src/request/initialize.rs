@@ -6,61 +6,60 @@ use serde_json::{Map, Value};
 use super::fields::RequestFields;
 use crate::LaunchFields;
 
-/// What a host says when it introduces itself. Everything is optional.
+/// The `initialize` request. All fields are optional.
 ///
-/// `sdkMcpServerManifests` and `systemPromptSnapshot` are not read: Haft asks the
-/// servers of the host themselves, and makes its own prompt.
+/// `sdkMcpServerManifests` and `systemPromptSnapshot` are ignored: Haft queries the host's servers
+/// itself, and builds its own prompt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InitializeRequest {
-    /// What counts only when the session is opened.
+    /// Fields that only apply when the session is opened.
     pub launch: LaunchFields,
-    /// Callbacks by event, for [`hook_definitions`](crate::hook_definitions).
+    /// Callback ids by event, for [`hook_definitions`](crate::hook_definitions).
     pub hooks: Value,
-    /// Agents of the host by name, in its order.
+    /// Agent definitions by name, in the host's order.
     pub agents: Vec<(String, HostAgent)>,
-    /// The system prompt instead of Haft's own. Several texts are joined with a
-    /// blank line.
+    /// Replaces the system prompt. Several texts are joined with a blank line.
     pub system_prompt: Option<String>,
-    /// What follows the system prompt.
+    /// Text appended to the system prompt.
     pub append_system_prompt: Option<String>,
-    /// The form of the answer.
+    /// JSON Schema of the output.
     pub json_schema: Option<Map<String, Value>>,
-    /// MCP servers in the host's process, by name.
+    /// Names of the MCP servers in the host's process.
     pub sdk_mcp_servers: Vec<String>,
-    /// What the host says about those servers, by name.
+    /// Configuration of those servers, by name.
     pub sdk_mcp_server_configs: Map<String, Value>,
-    /// The only skills the model gets, if the host names some.
+    /// Names of the skills to offer; `None` offers all.
     pub skills: Option<Vec<String>>,
-    /// Plugins of the host; `None` where it does not speak of plugins.
+    /// Plugins of the host; `None` if the request does not mention any.
     pub plugins: Option<Vec<ClientPlugin>>,
-    /// A name for the session.
+    /// Name of the session.
     pub title: Option<String>,
-    /// The directory whose project the host trusts (`workspaceTrust`).
+    /// Directory of the project that the host trusts (`workspaceTrust`).
     pub trusted_directory: Option<PathBuf>,
-    /// Names the model uses, and the tools they stand for.
+    /// Alternative tool names, and the tools they stand for.
     pub tool_aliases: BTreeMap<String, String>,
-    /// What the model is told in plan mode.
+    /// Instructions for plan mode.
     pub plan_mode_instructions: Option<String>,
-    /// Dialogs the host can show.
+    /// Kinds of dialogs the host can show.
     pub supported_dialog_kinds: Vec<String>,
-    /// Whether texts of sub-agents are passed on.
+    /// Whether to send text of sub-agents.
     pub forward_subagent_text: bool,
-    /// Whether parts of the system prompt that change are left out of it.
+    /// Whether to leave out the parts of the system prompt that vary.
     pub exclude_dynamic_sections: bool,
-    /// Whether the host wants ideas for the next prompt.
+    /// Whether to send suggestions for the next prompt.
     pub prompt_suggestions: bool,
-    /// Whether the host wants summaries of what sub-agents do.
+    /// Whether to send progress summaries of sub-agents.
     pub agent_progress_summaries: bool,
-    /// Whether the host can end single tasks.
+    /// Whether the host can stop single tasks.
     pub per_task_stop_affordance: bool,
 }
 
-/// A plugin that the host brings.
+/// A plugin of the host.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ClientPlugin {
-    /// Its directory, as the host wrote it.
+    /// Path of its directory, as sent by the host.
     pub path: String,
-    /// Whether its MCP servers are left out.
+    /// Whether its MCP servers are ignored.
     pub skip_mcp_discovery: bool,
 }
 
@@ -102,7 +101,7 @@ impl InitializeRequest {
     }
 }
 
-/// Trust that is accepted, for one directory.
+/// The directory that a valid `workspaceTrust` names.
 fn trusted_directory(trust: &Value) -> Option<PathBuf> {
     (trust["accepted"] == true).then(|| string(&trust["directory"]).map(PathBuf::from)).flatten()
 }
@@ -131,7 +130,7 @@ fn plugins(plugins: &Value) -> Option<Vec<ClientPlugin>> {
     Some(plugins.as_array()?.iter().filter_map(plugin).collect())
 }
 
-/// A prompt as one text or several.
+/// A prompt given as a string or a list of strings.
 fn texts(value: &Value) -> Option<String> {
     let several = || {
         let parts = strings(value)?.into_iter().filter(|it| !it.is_empty());
@@ -144,7 +143,7 @@ fn string(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
-/// The texts of a list; `None` for what is no list.
+/// A list of strings; `None` for any other value.
 fn strings(list: &Value) -> Option<Vec<String>> {
     Some(list.as_array()?.iter().filter_map(string).collect())
 }

@@ -29,145 +29,117 @@ pub use self::{
 /// A control request that Haft answers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ControlRequest {
-    /// `initialize`: the host introduces itself. It may come again; the newest
-    /// one counts.
+    /// `initialize`. Can be sent again; the newest one applies.
     Initialize(Box<InitializeRequest>),
-    /// `interrupt`: the running turn ends.
+    /// `interrupt`: interrupts the running turn.
     Interrupt {
-        /// Whether prompts that wait are taken back too.
+        /// Whether queued prompts are cancelled too.
         cancel_queued: bool,
     },
     /// `set_permission_mode`.
-    SetPermissionMode {
-        /// The mode from here on.
-        mode: PermissionMode,
-    },
+    SetPermissionMode { mode: PermissionMode },
     /// `set_model`.
-    SetModel {
-        /// The model from here on.
-        model: ModelChoice,
-    },
-    /// `set_max_thinking_tokens`. What the request does not speak of stays as it is.
+    SetModel { model: ModelChoice },
+    /// `set_max_thinking_tokens`. Missing fields are unchanged.
     SetMaxThinkingTokens {
-        /// The budget in tokens; zero turns thinking off.
+        /// Thinking budget in tokens; zero disables thinking.
         budget: SettingChange<u32>,
-        /// How much of the thinking comes back.
+        /// How much of the thinking is returned.
         display: SettingChange<ThinkingDisplay>,
     },
     /// `mcp_status`: all servers and their tools.
     McpStatus,
-    /// `mcp_message`: a server of the host says something by itself.
+    /// `mcp_message`: a message that a server of the host sent by itself.
     McpMessage {
-        /// The server, as the host named it.
+        /// Name of the server, as sent by the host.
         server_name: String,
         /// A JSON-RPC message.
         message: Value,
     },
-    /// `mcp_set_servers`: these servers replace all others.
+    /// `mcp_set_servers`: replaces the set of running servers.
     McpSetServers {
         /// Configurations by name.
         servers: Value,
     },
     /// `mcp_reconnect`.
-    McpReconnect {
-        /// Which server.
-        server_name: String,
-    },
+    McpReconnect { server_name: String },
     /// `mcp_toggle`.
-    McpToggle {
-        /// Which server.
-        server_name: String,
-        /// Whether it is to run.
-        enabled: bool,
-    },
-    /// `mcp_call`: the host calls a tool of a server itself.
+    McpToggle { server_name: String, enabled: bool },
+    /// `mcp_call`: calls an MCP tool on behalf of the host.
     McpCall {
         /// The tool's full name, `mcp__server__tool`.
         tool: String,
-        /// Its arguments.
         arguments: Map<String, Value>,
     },
     /// `mcp_read_resource`.
-    McpReadResource {
-        /// Which server.
-        server_name: String,
-        /// Which resource.
-        uri: String,
-    },
+    McpReadResource { server_name: String, uri: String },
     /// `read_file`.
     ReadFile {
-        /// Which file, as the host wrote it. Never empty.
+        /// Path, as sent by the host. Never empty.
         path: String,
-        /// How many bytes at most, if the host says so.
+        /// Maximum number of bytes, if set.
         max_bytes: Option<u64>,
-        /// How the content comes back.
+        /// Encoding of the content.
         encoding: FileEncoding,
     },
-    /// `stop_task`: a task in the background ends.
+    /// `stop_task`: stops a background task.
     StopTask {
-        /// Which task. One that does not exist is no problem.
+        /// Id of the task. An unknown id is not an error.
         task_id: String,
     },
-    /// `rewind_files`: files become what they were before a prompt.
+    /// `rewind_files`: restores files to their state before a prompt.
     RewindFiles {
-        /// The prompt.
+        /// Uuid of the prompt.
         user_message_id: String,
-        /// Whether the answer only says what would change.
+        /// Whether to only report what would change.
         dry_run: bool,
     },
     /// `get_context_usage`.
     GetContextUsage,
-    /// `apply_flag_settings`: keys that are null are taken away, others replaced.
-    ApplyFlagSettings {
-        /// The changes.
-        settings: Map<String, Value>,
-    },
+    /// `apply_flag_settings`: null removes a key, any other value replaces it.
+    ApplyFlagSettings { settings: Map<String, Value> },
     /// `reload_skills`.
     ReloadSkills,
     /// `reload_plugins`.
     ReloadPlugins,
     /// `reload_output_styles`.
     ReloadOutputStyles,
-    /// `background_tasks`: calls that wait for their commands go on without them.
+    /// `background_tasks`: moves commands and agents that calls wait for to the background.
     BackgroundTasks {
-        /// Only this call.
+        /// Only those of this call; `None` for all.
         tool_use_id: Option<CallId>,
     },
-    /// `get_task_output`: the end of what a task printed.
-    GetTaskOutput {
-        /// Which task.
-        task_id: String,
-    },
-    /// `seed_read_state`: the model has read a file when it had this time.
+    /// `get_task_output`: the end of a task's output.
+    GetTaskOutput { task_id: String },
+    /// `seed_read_state`: marks a file as read by the model.
     SeedReadState {
-        /// Which file, as the host wrote it. Never empty.
+        /// Path, as sent by the host. Never empty.
         path: String,
-        /// The file's time, in milliseconds since 1970.
+        /// Modification time of the version that was read, in milliseconds since the Unix epoch.
         mtime: f64,
     },
-    /// `update_settings`: settings of the person that a host may write.
+    /// `update_settings`: writes user settings that a host may change.
     UpdateSettings {
-        /// Which file.
+        /// Which settings file.
         source: SettingsSource,
-        /// The changes.
         settings: Map<String, Value>,
     },
     /// `rename_session`.
     RenameSession {
-        /// The name, without spaces around it. Never empty.
+        /// The name, trimmed. Never empty.
         title: String,
-        /// The session the host means, if it says so.
+        /// Id of the session to rename, if given.
         session_id: Option<String>,
     },
-    /// `get_usage`: what the session has used.
+    /// `get_usage`: token usage and cost.
     GetUsage,
-    /// `set_color`. Nothing here has a color.
+    /// `set_color`. Has no effect.
     SetColor,
-    /// `set_has_subscribers`. Who watches changes nothing here.
+    /// `set_has_subscribers`. Has no effect.
     SetHasSubscribers,
-    /// `cancel_async_message`: a prompt that waits is taken back.
+    /// `cancel_async_message`: withdraws a queued prompt.
     CancelAsyncMessage {
-        /// Which prompt.
+        /// Uuid of the prompt.
         message_uuid: String,
     },
     /// `list_models`.
@@ -180,53 +152,53 @@ pub enum ControlRequest {
     GetBinaryVersion,
 }
 
-/// Which model a host wants.
+/// The model a host requests.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ModelChoice {
-    /// The one the session began with.
+    /// The model the session was opened with.
     SessionDefault,
-    /// This one, by name or short name. Never blank.
+    /// This model name or alias. Never blank.
     Named(String),
 }
 
-/// What a request says about a setting.
+/// Change of a setting in a request.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum SettingChange<T> {
-    /// Nothing: it stays as it is.
+    /// Not mentioned: unchanged.
     #[default]
     Keep,
-    /// It gets its default back.
+    /// Null: reset to the default.
     Reset,
-    /// It gets this value.
+    /// Set to this value.
     Set(T),
 }
 
-/// How the content of a file comes back.
+/// Encoding of a file's content.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum FileEncoding {
-    /// As text; bytes that are no text are replaced.
+    /// Text; invalid UTF-8 is replaced.
     #[default]
     Text,
-    /// As base64, byte for byte.
+    /// Base64.
     Base64,
 }
 
 /// A settings file that a host may write.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SettingsSource {
-    /// `localSettings`: the person's file in this project.
+    /// `localSettings`: the user's file for this project.
     Local,
-    /// `userSettings`: the person's file for all projects.
+    /// `userSettings`: the user's file for all projects.
     User,
 }
 
-/// Wishes of `mcp_call` that are not supported. A host that asks for a check
-/// must not get a call without one.
+/// Options of `mcp_call` that are not supported. A request with one is rejected, because a check the
+/// host asked for must not be skipped.
 const UNSUPPORTED_WISHES: [&str; 5] =
     ["check_permissions", "input_files", "output_files", "expires_at", "timeout_ms"];
 
 impl ControlRequest {
-    /// Reads the `request` object of a control request.
+    /// Parses the `request` object of a control request.
     pub fn parse(request: Value) -> Result<Self, RequestProblem> {
         let mut fields = RequestFields::new(request);
         let subtype = fields.subtype().to_owned();
@@ -266,7 +238,7 @@ impl ControlRequest {
     }
 }
 
-/// Requests about MCP servers.
+/// Parses requests about MCP servers.
 fn server_request(fields: &mut RequestFields) -> Result<ControlRequest, RequestProblem> {
     type Request = ControlRequest;
     Ok(match fields.subtype() {
@@ -299,14 +271,14 @@ fn server_request(fields: &mut RequestFields) -> Result<ControlRequest, RequestP
     })
 }
 
-/// Requests about files and tasks, and everything nobody here knows.
+/// Parses requests about files and tasks; rejects unknown ones.
 fn file_or_task_request(fields: &mut RequestFields) -> Result<ControlRequest, RequestProblem> {
     type Request = ControlRequest;
     Ok(match fields.subtype() {
         "read_file" => Request::ReadFile {
             path: fields.filled_text("path")?,
             max_bytes: fields.optional_count("max_bytes")?,
-            // Every other word means text, today and in newer hosts.
+            // Any other value means text, also values of newer hosts.
             encoding: match fields.optional_text("encoding")?.as_deref() {
                 Some("base64") => FileEncoding::Base64,
                 _ => FileEncoding::Text,
@@ -352,7 +324,7 @@ fn thinking(fields: &mut RequestFields) -> Result<ControlRequest, RequestProblem
     let display = match fields.change("thinking_display") {
         SettingChange::Keep => SettingChange::Keep,
         SettingChange::Reset => SettingChange::Reset,
-        // A word of a newer host: the model's default shows something.
+        // A value of a newer host: uses the model's default.
         SettingChange::Set(word) => {
             serde_json::from_value(word).map_or(SettingChange::Reset, SettingChange::Set)
         }

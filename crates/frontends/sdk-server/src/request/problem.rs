@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use crate::fail;
 
-/// Why a control request was not carried out, in words for the host.
+/// Why a control request was not carried out, as text for the host.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RequestProblem {
     text: String,
@@ -10,33 +10,33 @@ pub struct RequestProblem {
 }
 
 impl RequestProblem {
-    /// A request that this version does not answer.
+    /// The request type is not supported.
     pub fn unsupported(subtype: &str) -> Self {
         let text = format!("Unsupported control request subtype: {subtype}");
         Self::coded("unsupported_request", text)
     }
 
-    /// A request that was understood and is not carried out.
+    /// The request was understood but refused.
     pub fn refused(text: impl Into<String>) -> Self {
         Self { text: text.into(), code: None }
     }
 
-    /// The same, with a word for programs.
+    /// Like [`RequestProblem::refused`], with an error code for programs.
     pub fn coded(code: &'static str, text: impl Into<String>) -> Self {
         Self { text: text.into(), code: Some(code) }
     }
 
-    /// What is wrong, in a sentence.
+    /// The message, one sentence.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The word for programs, if there is one.
+    /// The error code, if there is one.
     pub fn code(&self) -> Option<&'static str> {
         self.code
     }
 
-    /// The control response that tells the host.
+    /// The control response with this error.
     pub fn frame(&self, request_id: &str) -> Value {
         let mut refusal = fail(request_id, &self.text);
         if let Some(code) = self.code {

@@ -1,8 +1,7 @@
-//! The face of a session towards a program that speaks lines of JSON.
+//! Connects a session to a program that speaks newline-delimited JSON.
 //!
-//! Lines come in while a turn runs and are answered at once; everything that
-//! goes out passes through the session's events, so that what an agent did is
-//! told before what it then asks.
+//! Lines are processed while a turn runs. All output goes through the session's events, so that an
+//! agent's output precedes its next request.
 
 mod requests;
 
@@ -25,61 +24,61 @@ use crate::{
     elicitation_request::elicitation_request, permission_request::permission_request,
 };
 
-/// A session that a host drives over standard input and output.
+/// A session controlled by a host over standard input and output.
 pub struct SdkServer {
     handle: SessionHandle,
     events: EventStream,
     projection: Projection,
     host: SdkClient,
     servers: ClientMcpServers,
-    /// Questions the host was asked, by id.
+    /// Open questions to the host, by id.
     questions: HashMap<String, QuestionForm>,
     /// Names of the host's agents.
     agents: Vec<String>,
-    /// What the session was opened with, of the host's first request.
+    /// Fields of the host's first request that the session was opened with.
     launched: LaunchFields,
-    /// Types of messages that were reported as unknown.
+    /// Message types that were reported as unknown.
     unknown: HashSet<String>,
-    /// Whether the host can end single tasks.
+    /// Whether the host can stop single tasks.
     stops_single_tasks: bool,
-    /// The answer to `initialize` while it waits, and until when.
+    /// The delayed answer to `initialize`, and the deadline for sending it.
     introduction: Option<(Value, Instant)>,
     out: LineWriter,
-    /// Says what the person should know.
+    /// Prints a message for the user.
     complain: fn(&str),
 }
 
-/// How the answer to a question is read.
+/// How the answer to a question is parsed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum QuestionForm {
     Permission,
     Elicitation,
 }
 
-/// A signal that asks the program to end.
+/// A signal that asks the program to exit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum EndSignal {
-    /// At once.
+    /// Exit at once (SIGTERM).
     Terminate,
-    /// After what runs was interrupted.
+    /// Interrupt the turn first (SIGINT).
     Interrupt,
 }
 
-/// How long an introduction waits; hosts wait a minute for it.
+/// Maximum delay of the answer to `initialize`; hosts wait a minute for it.
 const MAX_INTRODUCTION: Duration = Duration::from_secs(20);
 
-/// How long a host may take to read what is left when it is told to.
+/// Time for the host to read the remaining output when the program exits.
 const LAST_LINES: Duration = Duration::from_secs(30);
 const LAST_LINES_AT_ONCE: Duration = Duration::from_millis(200);
 
 /// Maximum number of unknown message types that are reported.
 const MAX_REPORTED_TYPES: usize = 20;
 
-/// The key of an echoed introduction.
+/// Key of the echo event that carries the answer to `initialize`.
 pub(crate) const INTRODUCTION: &str = "haft_introduction";
 
 impl SdkServer {
-    /// Drives this session.
+    /// Creates a server for this session.
     pub fn new(
         handle: SessionHandle,
         events: EventStream,
@@ -105,16 +104,15 @@ impl SdkServer {
         }
     }
 
-    /// These fields of the host's first request were applied before the session was
-    /// opened.
+    /// Sets the fields of the host's first request that the session was opened with.
     #[must_use]
     pub fn launched_with(mut self, fields: LaunchFields) -> Self {
         self.launched = fields;
         self
     }
 
-    /// Works until the host has nothing more to say and everything is done. The
-    /// exit code of the program.
+    /// Runs until the host closes its input and all work is done, or a signal arrives. Returns the exit
+    /// code.
     pub async fn run(mut self, mut lines: HostInput, mut signals: mpsc::UnboundedReceiver<EndSignal>) -> u8 {
         let broken = self.out.broken();
         let mut input_open = true;
@@ -171,7 +169,7 @@ impl SdkServer {
         }
     }
 
-    /// Says that a line could not be read; the exit code.
+    /// Reports an invalid line and returns the exit code.
     fn not_understood(&self, line: &[u8]) -> u8 {
         let shown = String::from_utf8_lossy(&line[..line.len().min(200)]).trim_end().to_owned();
         (self.complain)(&format!("Error parsing streaming input line: {shown}"));
@@ -198,7 +196,7 @@ impl SdkServer {
         }
     }
 
-    /// The host answered one of our questions, or something else we asked.
+    /// Passes an answer of the host to the session, or to another waiting request.
     fn answered(&mut self, request_id: &str, answer: Result<Value, String>) {
         let Some(form) = self.questions.remove(request_id) else {
             return self.host.answered(request_id, answer);
@@ -226,7 +224,7 @@ impl SdkServer {
             SessionEventKind::Echo(frame) if frame.get(INTRODUCTION).is_some() => {
                 return self.introduced(frame);
             }
-            // A host that waits for its introduction hears it before the first result.
+            // A host that waits for the answer to `initialize` gets it before the first result.
             SessionEventKind::Agent(haft_agent::AgentEvent::ResultLogged { .. })
             | SessionEventKind::TurnEnded(_)
             | SessionEventKind::Appended(_)
@@ -244,7 +242,7 @@ impl SdkServer {
         let (form, request) = match &question.subject {
             QuestionSubject::Permission(asked) => (QuestionForm::Permission, permission_request(asked)),
             QuestionSubject::Elicitation(asked) => (QuestionForm::Elicitation, elicitation_request(asked)),
-            // No host knows this question.
+            // The protocol has no such question.
             QuestionSubject::ServerTrust(_) => {
                 return self.handle.answer(&question.id, QuestionAnswer::ServerTrust(false));
             }
@@ -258,9 +256,8 @@ impl SdkServer {
         self.out.frame(&frame);
     }
 
-    /// The answer to `initialize` is there. A host that has nothing to say ends
-    /// its input when it is answered; it is asked about what was left for later
-    /// before that.
+    /// The answer to `initialize` is ready. A host without input closes its input as soon as it is
+    /// answered, so questions about deferred calls are sent before.
     fn introduced(&mut self, echoed: &Value) {
         let frame = echoed[INTRODUCTION].clone();
         if echoed["takes_up"] == true {
@@ -270,7 +267,7 @@ impl SdkServer {
         }
     }
 
-    /// The introduction that waited.
+    /// Sends the delayed answer to `initialize`.
     fn introduce(&mut self) {
         if let Some((frame, _)) = self.introduction.take() {
             self.out.frame(&frame);
@@ -282,7 +279,7 @@ fn failed(why: &str) -> String {
     format!("Tool permission request failed: Error: {why}")
 }
 
-/// Waits for a moment, if there is one.
+/// Waits until the moment; forever if there is none.
 async fn at(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,

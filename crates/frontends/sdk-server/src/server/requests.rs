@@ -1,4 +1,4 @@
-//! Requests of the host, as commands of the session, and their answers as frames.
+//! Converts control requests to commands of the session, and their results to frames.
 
 use std::path::PathBuf;
 
@@ -22,16 +22,16 @@ use crate::{
     result_frame::by_model, succeed,
 };
 
-/// More does not fit a line as base64, nor as text in most files.
+/// Maximum bytes of a file in an answer; more does not fit a line as base64.
 const MAX_FILE_BYTES: u64 = 700_000;
 
-/// So much fits, whatever it is made of.
+/// Bytes that fit a line whatever they contain.
 const ALWAYS_FITS: usize = 150_000;
 
-/// An answer that is there at once.
+/// The result of a request that is answered at once.
 type AnsweredRequest = Result<Value, RequestProblem>;
 
-/// Sends the answer to a request in order with what else happens.
+/// Sends the answer to a request in order with the session's events.
 fn answering<T: Send + 'static>(
     request_id: String,
     make: impl FnOnce(T) -> AnsweredRequest + Send + Sync + 'static,
@@ -47,8 +47,8 @@ fn response(request_id: &str, answered: AnsweredRequest) -> Value {
 }
 
 impl SdkServer {
-    /// Carries out one request. Everything but the servers' business is answered
-    /// at once, also while a turn runs.
+    /// Carries out a request. All requests are answered at once, also during a turn, except those that
+    /// wait for an MCP server.
     pub(super) fn control(&mut self, control: InboundControl) {
         let InboundControl { request_id: id, request } = control;
         let request = match ControlRequest::parse(request) {
@@ -58,7 +58,7 @@ impl SdkServer {
         let command = match request {
             ControlRequest::Initialize(request) => return self.initialize(id, *request),
             ControlRequest::Interrupt { cancel_queued } => {
-                // A host that cannot end single tasks means everything.
+                // A host that cannot stop single tasks means all of them.
                 if !self.stops_single_tasks {
                     self.handle.send(Command::StopAgents);
                 }
@@ -222,13 +222,13 @@ impl SdkServer {
             ControlRequest::GetBinaryVersion => {
                 return self.done(&id, json!({"version": PROTOCOL_VERSION}));
             }
-            // How it looks, and who looks, changes nothing here; the rest is carried out above.
+            // Requests about display and subscribers have no effect; all others are handled above.
             _ => return self.done(&id, json!({})),
         };
         self.handle.send(command);
     }
 
-    /// Answers in order with what the session tells.
+    /// Sends the answer in order with the session's events.
     fn done(&self, request_id: &str, answer: Value) {
         self.host.tell(succeed(request_id, answer));
     }
@@ -276,7 +276,7 @@ impl SdkServer {
         self.handle.send(Command::Equip { parts: Box::new(parts), reply });
     }
 
-    /// What the request does not speak of stays as it is.
+    /// Applies the thinking settings; fields the request does not contain are unchanged.
     fn set_thinking(&self, budget: SettingChange<u32>, display: SettingChange<haft_model::ThinkingDisplay>) {
         match budget {
             SettingChange::Keep => (),
@@ -296,7 +296,7 @@ impl SdkServer {
         }
     }
 
-    /// Takes as long as the server takes; the answer comes then.
+    /// Calls a tool in a background task and answers when the server has replied.
     fn call_server(&self, id: String, tool: String, arguments: Map<String, Value>) {
         let (manager, host) = (self.handle.servers().clone(), self.host.clone());
         tokio::spawn(async move {
@@ -416,7 +416,7 @@ fn introduction_json(it: &SessionIntroduction) -> Value {
     })
 }
 
-/// What the session has used; plans of subscriptions are not known here.
+/// Usage of the session. Subscription plans are not known.
 fn usage_json(it: &SessionUsage) -> Value {
     json!({
         "session": {
@@ -461,7 +461,7 @@ fn context_json(usage: &ContextUsage, agents: &[String]) -> Value {
     })
 }
 
-/// Servers of the host itself are not ours to ask.
+/// Rejects requests about servers that run in the host itself.
 fn refuse_own(manager: &McpManager, server: &str) -> Result<(), String> {
     let status = manager.status().into_iter().find(|it| it.name == server);
     match status {
@@ -479,7 +479,7 @@ async fn call(manager: &McpManager, name: &str, arguments: Map<String, Value>) -
         let tool = name.strip_prefix(&tool_prefix(&server))?.to_owned();
         Some((server, tool))
     });
-    // The longest name wins: one server's may begin with another's.
+    // The longest matching server name wins, because one can be a prefix of another.
     let Some((server, tool)) = found.max_by_key(|(server, _)| server.len()) else {
         return Err(format!("No MCP server has a tool {name}"));
     };

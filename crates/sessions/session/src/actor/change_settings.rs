@@ -1,4 +1,4 @@
-//! Settings, mode and model of a session, changed while it is open.
+//! Changes of settings, permission mode and model while the session is open.
 
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ impl SessionActor {
         Ok(mode)
     }
 
-    /// Another model from the next request on; the first one again when none is
-    /// named.
+    /// Changes the model, from the next request on. `None` or `default` restores the model the session
+    /// was opened with. Fails for a model that the settings do not allow.
     pub(super) fn set_model(&mut self, model: Option<&str>) -> Result<String, String> {
         let model = match model.filter(|it| *it != "default") {
             None => self.first_model.clone(),
@@ -60,7 +60,7 @@ impl SessionActor {
         }
     }
 
-    /// The model that answers.
+    /// The name of the current model.
     pub(super) fn current_model(&self) -> String {
         match (&self.seat, &self.snapshot) {
             (RunnerState::Idle(SessionRunner::Agent(agent)), _) => agent.settings.model.clone(),
@@ -69,8 +69,7 @@ impl SessionActor {
         }
     }
 
-    /// Changes the settings of the flags: keys that are null are taken away, the
-    /// others replaced.
+    /// Changes the settings of the flags layer: a `null` removes a key, any other value replaces it.
     pub(super) fn change_flag_settings(&mut self, changes: &Map<String, Value>) -> Result<(), String> {
         let mut flags = self.premises.flag_settings();
         for (key, value) in changes {
@@ -89,7 +88,8 @@ impl SessionActor {
         taken
     }
 
-    /// Takes over settings whose files changed since the last time.
+    /// Reloads settings whose files have changed and applies them. Invalid settings are reported and the
+    /// old ones stay in force.
     pub(super) fn follow_settings(&mut self) {
         self.premises.store.reload_if_changed();
         let loaded = self.premises.loaded();
@@ -108,13 +108,13 @@ impl SessionActor {
             self.reload();
         }
         if let Err(problem) = self.take_settings() {
-            // They forbid the mode the session is in: what held so far still holds.
+            // The new settings forbid the current mode: the old policy stays in force.
             self.events.notice(problem);
         }
         self.follow_servers();
     }
 
-    /// Starts and stops servers as the settings want it now.
+    /// Starts and stops MCP servers according to the current settings.
     fn follow_servers(&mut self) {
         if self.servers_begun {
             self.servers.start();
@@ -124,7 +124,7 @@ impl SessionActor {
         }
     }
 
-    /// Rules and hooks of the settings as they are now; the mode stays.
+    /// Applies the rules and hooks of the current settings. The permission mode does not change.
     fn take_settings(&mut self) -> Result<(), String> {
         let gate = &self.pipeline.gate;
         let mut policy = self.premises.policy()?;
@@ -149,7 +149,7 @@ impl SessionActor {
         Ok(())
     }
 
-    /// Directories that settings name now become part of the workspace.
+    /// Adds directories that the settings name now to the workspace.
     fn follow_directories(&self) {
         let roots = &self.premises.roots;
         let named = self.premises.named_directories().into_iter();
@@ -162,7 +162,7 @@ impl SessionActor {
         }
     }
 
-    /// Settings of the person that a face may write.
+    /// Writes user settings to a file. Each scope accepts a single key, with a string value.
     pub(super) fn write_setting(
         &mut self,
         scope: WrittenScope,

@@ -1,4 +1,4 @@
-//! What the embedding program brings, and what it is told about the session.
+//! Parts that the embedding program adds, and the description of the session it receives.
 
 use haft_hooks::HandlerKind;
 use haft_mcp_client::ServerEnabled;
@@ -16,11 +16,12 @@ use crate::{
     mcp_servers::{ToolPolicies, server_configs},
 };
 
-/// The name of the tool that starts agents.
+/// The name of the tool that starts sub-agents.
 const AGENT_TOOL: &str = <haft_builtin_tools::agent::Agent as haft_tool::Tool>::NAME;
 
 impl SessionActor {
-    /// Takes in what the host brings. May come again: the newest parts count.
+    /// Installs the parts of the embedding program. Can be called again; the new parts replace the old
+    /// ones.
     pub(super) fn equip(&mut self, parts: ClientParts) -> SessionIntroduction {
         if let Some(directory) = &parts.trusted_directory {
             self.premises.trust_project(directory);
@@ -63,7 +64,7 @@ impl SessionActor {
         introduction
     }
 
-    /// Plugins beside those of the spec; whether all of them are there now.
+    /// Adds plugins to those of the spec. Returns whether all of them were loaded.
     fn add_plugins(&mut self, plugins: Vec<crate::PluginDir>) -> bool {
         let mut new = plugins;
         new.iter_mut().for_each(|it| it.path = self.premises.cwd.join(&it.path));
@@ -78,8 +79,8 @@ impl SessionActor {
         self.extensions.given_plugins() == self.plugins.len()
     }
 
-    /// The kinds of agents as they are now. Until the first prompt they are
-    /// listed where the model reads first; later it is told what is new.
+    /// Installs the current kinds of agents. Before the first prompt they become part of the tool
+    /// description; later the model is told about changes in a message, to keep the prompt cache valid.
     pub(super) fn install_agents(&mut self) {
         let before = self.agents.shelf();
         let shelf = AgentKindCatalog::new(&self.extensions.agents, &self.host_agents);
@@ -119,13 +120,13 @@ impl SessionActor {
         }
     }
 
-    /// What an agent said last, for faces.
+    /// The latest text of an agent, for front ends.
     pub(super) fn agent_tail(&self, id: &str) -> Option<TaskTail> {
         let text = self.agents.last_text(id)?;
         Some(TaskTail { total: text.len(), truncated: false, text })
     }
 
-    /// Agents of the host and of files: name, description, model if one is named.
+    /// Agents of the host and of files: name, description, and model if the definition names one.
     pub(super) fn agents(&self) -> impl Iterator<Item = (String, String, Option<String>)> {
         let shelf = self.agents.shelf();
         let kinds: Vec<_> = shelf
@@ -155,7 +156,7 @@ impl SessionActor {
         }
     }
 
-    /// Starts the servers of the session, once.
+    /// Starts the MCP servers of the session. No-op after the first call.
     pub(super) fn begin_servers(&mut self) {
         if self.servers_begun || !self.servers_wanted() {
             return;
@@ -181,13 +182,13 @@ impl SessionActor {
         ServersSet { added, removed, errors }
     }
 
-    /// Rules for tools of the host's servers, as the host says them now.
+    /// Applies the tool policies of the host's MCP servers.
     fn follow_tool_policies(&self) {
         let rules = self.premises.tool_policies.rules();
         self.pipeline.gate.permissions().set_rules_of(&ToolPolicies::origin(), rules);
     }
 
-    /// Takes as long as the server takes; the answer comes then.
+    /// Enables, disables or reconnects a server in a background task, and replies when it is done.
     pub(super) fn switch_server(
         &self,
         server: String,
@@ -202,8 +203,8 @@ impl SessionActor {
             let done = match switch {
                 ServerSwitch::On => {
                     let switched = manager.set_enabled(&server, ServerEnabled::Yes).await;
-                    // Whoever asks next how it is hears how it turned out. That it
-                    // cannot be reached is no failure of the switch.
+                    // A failed connection is not an error of the switch; the next status request reports
+                    // it.
                     manager.refresh(&server).await.ok();
                     switched
                 }
@@ -214,12 +215,13 @@ impl SessionActor {
         });
     }
 
-    /// Whether some hook is a tool of a server.
+    /// Whether any hook is an MCP tool.
     pub(super) fn hooks_need_servers(&self) -> bool {
         self.loaded.settings.hooks.iter().any(|it| it.handler.kind() == HandlerKind::McpTool)
     }
 
-    /// Runs the hooks of the beginning in a session without a model.
+    /// Runs the SessionStart hooks in a session without a model, then replies. Replies at once if the
+    /// session has a model or is busy.
     pub(super) fn get_ready(&mut self, reply: Reply<()>) {
         match std::mem::replace(&mut self.seat, RunnerState::Broken) {
             RunnerState::Idle(SessionRunner::Calls(session)) => {
@@ -242,8 +244,8 @@ impl SessionActor {
         }
     }
 
-    /// Models by the names a person may use; the first is the one the session
-    /// began with.
+    /// Models the user can choose: alias and full name. The first is `default`, the model the session
+    /// started with.
     pub(super) fn models(&self) -> Vec<(String, String)> {
         let mut models = vec![(String::from("default"), self.first_model.clone())];
         for info in self.catalog.models() {
@@ -254,7 +256,8 @@ impl SessionActor {
         models
     }
 
-    /// A name for the session, in its log.
+    /// Renames the session and writes the name to its log. Fails if `session` is another id than the
+    /// current one.
     pub(super) fn rename(&mut self, title: String, session: Option<&str>) -> Result<(), String> {
         let here = self.session_id.as_str();
         if let Some(meant) = session.filter(|it| *it != here) {

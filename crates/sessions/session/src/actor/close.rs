@@ -1,4 +1,4 @@
-//! The end of a session.
+//! Closing a session.
 
 use std::time::Duration;
 
@@ -7,18 +7,19 @@ use haft_hooks::{HookInput, SessionEnd};
 use super::{RunnerState, SessionActor, calls_of, running::FinishedWork};
 use crate::{CloseMode, build::SessionRunner};
 
-/// How long what runs may take to end when the session is told to go.
+/// Time for running work and for agents to end after they were cancelled.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// How long everything may take to end. Hooks of the end have limits of their
-/// own; this one is for what has none.
+/// Maximum time for an orderly close: hooks, servers, tool hosts and processes. SessionEnd hooks have
+/// shorter timeouts of their own.
 const MAX_CLOSING: Duration = Duration::from_secs(10);
 
-/// How long processes may take to go.
+/// Time for child processes to exit before they are killed.
 const PROCESS_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl SessionActor {
-    /// Ends everything the session started.
+    /// Cancels running work, then closes agents, hooks, servers, tool hosts and processes. Takes at most
+    /// a few seconds more than [`MAX_CLOSING`].
     pub(super) async fn close(&mut self, how: CloseMode) {
         self.desk.close();
         self.end_running().await;
@@ -42,8 +43,8 @@ impl SessionActor {
         self.watch.finish().await;
     }
 
-    /// Nothing is ended in silence: what still runs in the background is named to
-    /// the person and, in the log, to the model.
+    /// Reports background commands that are about to be killed, to the user and, through the log, to the
+    /// model.
     fn tell_cut_off(&mut self) {
         let cut_off = self.watch.background.running();
         if cut_off.is_empty() {
@@ -68,7 +69,8 @@ impl SessionActor {
         };
     }
 
-    /// Hooks of the session hear that it ends; a host that added hooks knows.
+    /// Runs the SessionEnd hooks of settings and plugins. Hooks added later by the host are not run: the
+    /// host knows that the session ends.
     async fn say_goodbye(&self) {
         let gate = &self.pipeline.gate;
         let base = gate.hooks().base(self.premises.cwd.clone(), gate.mode());
@@ -76,7 +78,7 @@ impl SessionActor {
         self.own_hooks.run(&HookInput { base, event, aliases: Vec::new() }).await;
     }
 
-    /// Ends what commands left running.
+    /// Ends the processes that commands left running.
     async fn end_processes(&mut self) {
         let Some(tasks) = self.watch.background.tasks().cloned() else { return };
         let ended = tokio::task::spawn_blocking(move || tasks.shell().owner().end(PROCESS_TIMEOUT)).await;
@@ -88,8 +90,8 @@ impl SessionActor {
 }
 
 impl Drop for SessionActor {
-    /// A runtime that goes away takes the task with it; what commands left
-    /// running ends all the same.
+    /// Ends the processes of commands also when the task is dropped without a close, because the runtime
+    /// shuts down. Blocks up to [`PROCESS_TIMEOUT`].
     fn drop(&mut self) {
         self.server_tools.let_go();
         if let Some(tasks) = self.watch.background.tasks().filter(|_| !self.processes_ended) {

@@ -1,4 +1,4 @@
-//! The end of a turn.
+//! What happens when a turn ends.
 
 use haft_agent::{
     Agent, CompactionOutcome, Conversation, EndReason, TurnEnd,
@@ -23,7 +23,7 @@ use crate::{
     turn_observer::TurnSummary,
 };
 
-/// A turn broke off because of an error in Haft.
+/// A turn panicked or was aborted; the session ends.
 pub(super) struct TurnCrashed;
 
 impl SessionActor {
@@ -97,7 +97,8 @@ impl SessionActor {
         }
     }
 
-    /// What nobody heard any more is the next prompt; the rest was answered too.
+    /// Queues input that the model did not receive during the turn as new prompts, and counts the rest
+    /// as answered by this turn.
     fn take_late(&mut self, agent: &Agent, run: &mut TurnRun) {
         let late = agent.inbox.take();
         let named = std::mem::take(&mut run.meanwhile);
@@ -140,7 +141,7 @@ impl SessionActor {
         self.events.tell(SessionEventKind::TurnEnded(Box::new(TurnEnded { end, facts, bill })));
     }
 
-    /// Prompts without an answer that are part of the conversation now.
+    /// Emits events for prompts that were added to the conversation without an answer.
     pub(super) fn tell_appended(&mut self) {
         for name in std::mem::take(&mut self.appended) {
             let facts = TurnInfo {
@@ -219,7 +220,8 @@ impl SessionActor {
         })));
     }
 
-    /// A new session in the same place; the old log stays as it is.
+    /// `/clear`: starts a session with a new id and log in the same directory. The old log is not
+    /// changed.
     fn clear(&mut self, agent: &mut Agent) {
         self.tell_logged(agent);
         let id = SessionId::from(uuid::Uuid::new_v4().to_string());
@@ -257,7 +259,7 @@ impl SessionActor {
         self.begins = Some(SessionSource::Clear);
     }
 
-    /// Tells the lines that were written to the log, if a face wants them.
+    /// Emits the lines written to the log, if the spec asks for it (`LogSpec::mirror`).
     fn tell_logged(&self, agent: &mut Agent) {
         let path = agent.conversation.log_path().map(std::path::Path::to_owned).unwrap_or_default();
         let entries = agent.conversation.take_mirrored();
@@ -268,7 +270,7 @@ impl SessionActor {
     }
 }
 
-/// What a conversation begins with.
+/// The text of the conversation's first message.
 fn first_words(agent: &Agent) -> String {
     let first = agent.conversation.messages().first();
     let blocks = first.map(|message| message.content.as_slice()).unwrap_or_default();
@@ -279,8 +281,8 @@ fn first_words(agent: &Agent) -> String {
     texts.collect::<Vec<_>>().join("\n\n")
 }
 
-/// Keeps what the person is shown at the end of a prompt, and a command that is in no
-/// other line with it.
+/// Logs what the user is shown at the end of a turn, together with a typed command that no other line
+/// contains.
 fn keep_shown(agent: &mut Agent, run: &TurnRun, why: ShownReason, piece: ShownContent) {
     let name = run.prompts.first().cloned().unwrap_or_default();
     let typed = if why == ShownReason::Command { run.prompt_text.clone() } else { String::new() };

@@ -1,7 +1,7 @@
-//! What users and plugins add, followed while the session is open.
+//! Reloading slash commands, skills, agents and styles while the session is open.
 //!
-//! **Invariant:** what requests begin with stays as it was sent: from the first
-//! prompt on, news about skills, agents and styles go into the conversation.
+//! **Invariant:** the beginning of requests does not change after the first prompt, to keep the
+//! prompt cache valid. Changes of skills, agents and styles are added to the conversation as messages.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl SessionActor {
-    /// Looks again for what users and plugins add, if one of their files changed.
+    /// Reloads the extensions if one of their files has changed.
     pub(super) fn follow_extensions(&mut self) {
         let now = fingerprint(&self.premises);
         if now != self.extension_files {
@@ -24,7 +24,7 @@ impl SessionActor {
         }
     }
 
-    /// Looks again for what users and plugins add.
+    /// Reloads the extensions from disk.
     pub(super) fn reload(&mut self) {
         self.extension_files = fingerprint(&self.premises);
         let before = std::mem::replace(&mut self.extensions, Extensions::load(&self.premises, &self.plugins));
@@ -38,7 +38,7 @@ impl SessionActor {
         self.install_style();
     }
 
-    /// The style that settings choose now.
+    /// Applies the output style that the settings choose.
     pub(super) fn install_style(&mut self) {
         if self.spec.model.as_ref().is_some_and(|it| it.replay.is_none()) {
             let style = chosen_style(&self.premises, &self.extensions);
@@ -46,8 +46,8 @@ impl SessionActor {
         }
     }
 
-    /// The skills as they are now. Until the first prompt they are listed where
-    /// the model reads first; later it is told what is new.
+    /// Installs the current skills. Before the first prompt they become part of the system prompt; later
+    /// the model is told about changes in a message.
     pub(super) fn install_skills(&mut self) {
         let before = self.skills.listed();
         self.skills.set(self.extensions.skills(self.wanted_skills.as_deref()));
@@ -84,7 +84,7 @@ impl SessionActor {
         }
     }
 
-    /// Tells the model something with its next request.
+    /// Adds a text to the next model request.
     pub(super) fn mention(&self, text: String) {
         if let Some(reach) = &self.reach {
             let text = haft_types::tags::reminder(&text);
@@ -93,8 +93,8 @@ impl SessionActor {
         }
     }
 
-    /// Becomes the agent the spec names, if the host or a file says who that is.
-    /// An agent nobody knows is told about once, and changes nothing.
+    /// Makes the main agent use the agent definition that the spec names. An unknown name is reported
+    /// once and otherwise ignored.
     pub(super) fn become_named_agent(&mut self) {
         let Some(name) = self.spec.model.as_ref().and_then(|it| it.agent.clone()) else { return };
         let shelf = AgentKindCatalog::new(&self.extensions.agents, &self.host_agents);

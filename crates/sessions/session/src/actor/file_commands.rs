@@ -1,4 +1,4 @@
-//! Files, messages and commands of a session, as faces ask for them.
+//! Commands of front ends about files, messages and tasks.
 
 use std::{
     fs::File,
@@ -25,12 +25,12 @@ use crate::{
     rewind_files::{rewind, rewind_on_hosts},
 };
 
-/// Larger files are not compared with what a host says was read.
+/// Maximum size in bytes of files that [`seed`] accepts.
 const MAX_SEEDED: u64 = 8 << 20;
 
 impl SessionActor {
-    /// Reads a file the rules let be read without a question. Answered when it
-    /// is read.
+    /// Reads a file in a background task, then replies. Fails if the rules do not let Read open it
+    /// without a prompt.
     pub(super) fn read_file(&self, path: &Path, max_bytes: u64, reply: Reply<Result<FileContent, String>>) {
         let events = self.events.clone();
         let Some(path) = self.expanded(path) else {
@@ -49,7 +49,8 @@ impl SessionActor {
         });
     }
 
-    /// The model has read a file, when it had this time.
+    /// Marks a file as read by the model, if it has not changed since `mtime` (milliseconds since the
+    /// epoch).
     pub(super) fn seed_read(&self, path: &Path, mtime: f64) {
         if let (Some(files), Some(path)) = (&self.files, self.expanded(path)) {
             seed(files, &path, mtime);
@@ -72,7 +73,7 @@ impl SessionActor {
         }
     }
 
-    /// Ends a task; one that is not there is no problem. Answered when it ended.
+    /// Stops a task and replies when it has ended. An unknown task is not an error.
     pub(super) fn stop_task(&self, task: String, reply: Reply<()>) {
         self.agents.stop(&task, StoppedBy::Person);
         self.watch.background.will_stop(&task);
@@ -99,7 +100,8 @@ impl SessionActor {
         }
     }
 
-    /// What the next request would hold, with the tools of the servers.
+    /// Computes what the next request would contain, including the tools of the MCP servers, which are
+    /// started for it.
     pub(super) fn window_fill(&mut self, reply: Reply<Option<WindowUsage>>) {
         if !matches!(self.seat, RunnerState::Idle(SessionRunner::Agent(_))) {
             return reply.send(None, &self.events);
@@ -125,10 +127,10 @@ impl SessionActor {
     }
 }
 
-/// Whether Read would show a file without asking anybody.
+/// Whether Read would show a file without a prompt.
 fn may_read(policy: &Policy, read: &Arc<dyn DynTool>, path: &Path, cwd: &Path) -> bool {
     let cx = CallContext::detached("read_file", cwd);
-    // A path that no input can name is not one that rules allow.
+    // A path that is not UTF-8 cannot appear in a tool input, so no rule allows it.
     let Some(path) = path.to_str() else { return false };
     let parsed = Arc::clone(read).parse(json!({"file_path": path}), &cx);
     let judged = parsed.map(|call| policy.judge(read.name(), call.as_ref(), &cx, &HookOpinion::default()));
@@ -147,11 +149,12 @@ fn content(path: &Path, most: u64) -> Result<FileContent, String> {
     Ok(FileContent { path: path.to_owned(), bytes, truncated })
 }
 
-/// A file that changed since then, or is gone, has to be read again.
+/// Marks a file as read. A file that has changed since `mtime` or does not exist is skipped and must be
+/// read again.
 fn seed(files: &Arc<SessionFiles>, path: &Path, mtime: f64) {
     let Ok(about) = std::fs::metadata(path) else { return };
     let changed = about.modified().ok().and_then(|it| it.duration_since(UNIX_EPOCH).ok());
-    // Hosts count in whole milliseconds, in either direction.
+    // Hosts round to whole milliseconds, up or down.
     let is_same = changed.is_some_and(|it| it.as_secs_f64() * 1000.0 < mtime + 1.0);
     if !about.is_file() || MAX_SEEDED < about.len() || !is_same {
         return;

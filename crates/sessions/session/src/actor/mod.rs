@@ -1,4 +1,5 @@
-//! The one task that holds a session: commands, turns, news, the end.
+//! The actor: the single task that owns a session. It processes commands, turns, background events and
+//! the close.
 
 mod change_settings;
 mod client_parts;
@@ -44,34 +45,34 @@ use crate::{
     turn_observer::TurnObserver,
 };
 
-/// Holds a session.
+/// The state of a session and the task that owns it.
 pub(crate) struct SessionActor {
     spec: SessionSpec,
     events: EventSender,
     commands: mpsc::UnboundedReceiver<Command>,
     premises: Arc<SessionEnvironment>,
-    /// The settings that were taken over last.
+    /// The settings that were applied last.
     loaded: Arc<LoadedSettings>,
     logs: SessionLogs,
-    /// The session, as it is called now.
+    /// The current session id; `/clear` changes it.
     session_id: SessionId,
     pipeline: Arc<Pipeline>,
     servers: Arc<SessionServers>,
     server_tools: ServerTools,
     server_turn: ServerReadyPhase,
-    /// Whether servers were started.
+    /// Whether the MCP servers were started.
     servers_begun: bool,
     extensions: Extensions,
     skills: Arc<ActiveSkills>,
-    /// What the files of extensions were like when they were last read.
+    /// Fingerprint of the extension files when they were last read.
     extension_files: u64,
-    /// What the agent of the session says first, until somebody speaks.
+    /// First prompt of the main agent's definition; sent before the first prompt of the user.
     initial_prompt: Option<String>,
     agents: Arc<SubagentRegistry>,
     plugins: Vec<PluginDir>,
-    /// Agents of the host.
+    /// Agent definitions of the host.
     host_agents: Vec<(String, HostAgent)>,
-    /// The skills the host wants, if it said so.
+    /// Names of the skills the host wants; `None` for all.
     wanted_skills: Option<Vec<String>>,
     desk: Arc<QuestionRegistry>,
     asked: Arc<QuestionedCalls>,
@@ -79,12 +80,12 @@ pub(crate) struct SessionActor {
     own_hooks: Hooks,
     processes: Arc<haft_process::ProcessOwner>,
     seat: RunnerState,
-    /// What reaches an agent that works; nothing without one.
+    /// Input and control of the agent while a turn runs; `None` in a session without a model.
     reach: Option<RunningAgentHandle>,
-    /// What is to change when the agent does not work any more.
+    /// Changes of the agent that are applied when the running turn ends.
     later: Vec<DeferredChange>,
     queue: VecDeque<Prompt>,
-    /// Calls that wait for those of the message before, in a session without a model.
+    /// Batches of calls that wait for the running batch, in a session without a model.
     waiting_calls: VecDeque<QueuedCalls>,
     left_for_later: DeferredCalls,
     readers: Option<ReadOnlyTools>,
@@ -93,85 +94,85 @@ pub(crate) struct SessionActor {
     catalog: Arc<Catalog>,
     key_source: String,
     first_model: String,
-    /// What fills the context, as it was before the agent began to work.
+    /// Context usage when the running turn started.
     snapshot: Option<ContextUsage>,
-    /// How the session began, until hooks were told.
+    /// How the session started; taken when the SessionStart hooks run.
     begins: Option<SessionSource>,
-    /// Turns that have ended.
+    /// Number of turns that have ended.
     results: usize,
-    /// Names of prompts without an answer whose end was not told yet.
+    /// Names of prompts added without an answer that were not reported as completed yet.
     appended: Vec<Option<String>>,
-    /// Prompts without an answer whose end was told.
+    /// Number of prompts added without an answer that were reported.
     unanswered: usize,
     api_ms: u64,
     opened: Instant,
     finishing: bool,
-    /// How long the next prompt waits for the reports of agents that were stopped.
+    /// Until when the next prompt waits for the reports of stopped agents.
     stopping_until: Option<Moment>,
-    /// Whether it waited long enough for them.
+    /// Whether that wait timed out.
     stopping_given_up: bool,
-    /// Whether the session ends with the prompt that is being worked on.
+    /// Whether the session closes after the running turn.
     ending: bool,
     processes_ended: bool,
 }
 
-/// Who works in a session, and whether they do right now.
+/// The agent (or call session), and whether it is running.
 enum RunnerState {
-    /// Somebody who waits.
+    /// Nothing runs.
     Idle(SessionRunner),
-    /// Somebody who works.
+    /// A turn or a batch of calls runs in its own task.
     Working(RunningWork),
-    /// Nobody: a turn broke off.
+    /// The task that owned the agent crashed.
     Broken,
 }
 
-/// What reaches an agent that works.
+/// Channels to an agent that is running.
 struct RunningAgentHandle {
     inbox: AgentInbox,
     orders: AgentCommands,
 }
 
-/// A change of an agent that waits until it does not work.
+/// A change of the agent that must wait until no turn runs.
 enum DeferredChange {
-    /// It hears something without answering.
+    /// Adds input without asking for an answer.
     Overhear(UserInput),
-    /// Its session gets a name.
+    /// Names the session.
     Name(String),
-    /// It uses this tool of a name, or none.
+    /// Installs a tool under its name, or with `None` removes it.
     Tool(&'static str, Option<Arc<dyn DynTool>>),
-    /// It is told something else first.
+    /// Changes the system prompt and the output schema.
     Prompt { system: Option<String>, append: Option<String>, schema: Option<Value> },
-    /// It becomes another agent.
+    /// Uses another agent definition.
     Become(Arc<AgentDefinition>),
-    /// It writes in another way.
+    /// Uses another output style.
     Style(Option<haft_agent::OutputStyle>),
 }
 
-/// The calls of one message, what interrupts them, and where their reports go.
+/// The calls of one message, the token that cancels them, and the destination of their reports.
 type QueuedCalls = (Vec<ToolUse>, CancellationToken, Reply<Vec<CallReport>>);
 
-/// Calls of a resumed session that were left for later.
+/// State of calls that a resumed session still has to run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum DeferredCalls {
-    /// There are none, or they were taken up.
+    /// There are none, or they have been started.
     Nothing,
-    /// There are some; the host has to come first.
+    /// There are some, but the host has not sent its parts yet.
     Waiting,
-    /// The host is there.
+    /// They can be started.
     Ready,
-    /// There may be some, and the prompt before them is gone on with.
+    /// The unfinished turn at the end of the log is continued, whether or not calls are open.
     GoesOn,
 }
 
-/// How often settings are looked at while a prompt is being worked on.
+/// How often settings and extension files are checked for changes while a turn runs.
 const SETTINGS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a stopped agent may take to write its report before a prompt begins
-/// without it: only one that hangs takes that long.
+/// Maximum time the next prompt waits for the reports of stopped agents; only an agent that hangs takes
+/// that long.
 const STOPPING: Duration = Duration::from_secs(10);
 
 impl BuiltSession {
-    /// Where the session is logged, if it is.
+    /// Path of the current log; `None` if no log is written.
     pub(crate) fn log_path(&self) -> Option<PathBuf> {
         match &self.seat {
             SessionRunner::Agent(agent) => agent.conversation.log_path().map(std::path::Path::to_owned),
@@ -262,13 +263,13 @@ impl SessionActor {
         owner
     }
 
-    /// Works until the session is over.
+    /// Runs the session until it is closed. Emits [`SessionEventKind::Closed`] last.
     pub(crate) async fn run(mut self) {
         let how = self.work().await;
         self.close(how).await;
         let events = self.events.clone();
-        // Whoever opens the session again finds nothing of it in use: a tool that
-        // finds tools holds the pool it is in.
+        // Releases everything first, so that a session opened again from the same log finds no locks.
+        // The tool search tool refers to the pool that contains it, a cycle broken here.
         self.skills.close();
         if let Some(calls) = calls_of(&self.seat) {
             calls.pool.set(haft_tool_runtime::Pool::assemble(Vec::new(), Vec::new()));
@@ -292,7 +293,7 @@ impl SessionActor {
             if is_done && !self.is_busy() {
                 return CloseMode::Orderly;
             }
-            // Nothing is left but commands in the background: not for ever.
+            // Only background commands are left: wait for them, up to the limit.
             if !is_done {
                 waits_until = None;
             } else if waits_until.is_none() {
@@ -308,7 +309,7 @@ impl SessionActor {
                     match command {
                         None => {
                             if self.finishing && (is_working || self.is_busy()) {
-                                // Nobody can say anything more, but what runs goes on.
+                                // No command can arrive any more, but work is still running.
                                 self.wait_for_end(waits_until).await;
                                 continue;
                             }
@@ -336,7 +337,8 @@ impl SessionActor {
         }
     }
 
-    /// Waits for the end of what runs, or for news, when no command can come.
+    /// Waits until running work ends, background work reports something, or `until` has passed. Used
+    /// once the command channel is closed.
     async fn wait_for_end(&mut self, until: Option<Moment>) {
         tokio::select! {
             biased;
@@ -347,7 +349,7 @@ impl SessionActor {
         }
     }
 
-    /// Carries out a command.
+    /// Processes a command. Commands that take longer reply later, from a background task.
     fn obey(&mut self, command: Command) {
         let events = self.events.clone();
         match command {
@@ -421,13 +423,13 @@ impl SessionActor {
             Command::Ready(reply) => self.get_ready(reply),
             Command::Finish => self.finish_when_done(),
             Command::EndAfterTurn => self.ending = true,
-            // The loop ends with it before it comes here.
+            // The loop handles `Close` before it calls this function.
             Command::Close(_) => (),
         }
         self.watch.tell_mode();
     }
 
-    /// Carries out a command about what goes on in the background.
+    /// Processes a command about background tasks.
     fn obey_about_tasks(&mut self, command: Command) {
         match command {
             Command::MoveToBackground(call) => {
@@ -444,7 +446,8 @@ impl SessionActor {
         }
     }
 
-    /// Changes the agent now, or when it is done with what it does.
+    /// Applies a change to the agent now, or when the running turn ends. Ignored in a session without a
+    /// model.
     fn change(&mut self, change: DeferredChange) {
         let model = self.model_is();
         match &mut self.seat {
@@ -456,7 +459,7 @@ impl SessionActor {
         }
     }
 
-    /// Whether somebody chose the model.
+    /// Whether the spec names a model.
     fn model_is(&self) -> ModelIs {
         if self.spec.model.as_ref().is_some_and(|it| it.model.is_some()) {
             ModelIs::Named
@@ -500,7 +503,7 @@ impl DeferredChange {
     }
 }
 
-/// Waits for a moment, if there is one.
+/// Waits until the moment; forever if there is none.
 async fn at(moment: Option<Moment>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,
@@ -508,7 +511,7 @@ async fn at(moment: Option<Moment>) {
     }
 }
 
-/// The end of what runs, if something does.
+/// Waits until running work ends; forever if nothing runs.
 async fn ended(seat: &mut RunnerState) -> FinishedWork {
     match seat {
         RunnerState::Working(running) => running.ended().await,
@@ -516,7 +519,7 @@ async fn ended(seat: &mut RunnerState) -> FinishedWork {
     }
 }
 
-/// A session without a model has no agent to speak to.
+/// The call session if nothing runs; `None` while a turn or batch runs.
 fn calls_of(seat: &RunnerState) -> Option<&CallSession> {
     match seat {
         RunnerState::Idle(seat) => Some(seat.calls()),

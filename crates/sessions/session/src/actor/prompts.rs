@@ -1,4 +1,4 @@
-//! Prompts: heard, queued, begun, taken back.
+//! Prompts: receiving, queueing, starting and withdrawing them.
 
 use haft_types::ToolUse;
 use tokio::time::Instant as Moment;
@@ -24,7 +24,7 @@ impl SessionActor {
         }
     }
 
-    /// Whether the last thing said was the model's.
+    /// Whether the last message of the conversation is the model's.
     fn is_answered(&self) -> bool {
         let RunnerState::Idle(SessionRunner::Agent(agent)) = &self.seat else { return false };
         agent.is_answered()
@@ -32,8 +32,8 @@ impl SessionActor {
 
     pub(super) fn hear_prompt(&mut self, prompt: Prompt) {
         if !prompt.wants_answer && prompt.speaker == PromptAuthor::Task && self.is_answered() {
-            // Said now it would stand between calls and what hosts know of them, or behind the
-            // last answer as if that were none.
+            // Appended to the log now, it would stand between calls and their results, or make the last
+            // answer look unfinished. It goes into the next request instead.
             return self.reach.iter().for_each(|reach| reach.inbox.mention(prompt.to_input()));
         }
         if !prompt.wants_answer {
@@ -49,7 +49,7 @@ impl SessionActor {
         if !self.queue.is_empty() {
             return self.queue.push_back(prompt);
         }
-        // Commands, and prompts that name files, are prompts of their own.
+        // Slash commands and prompts that name files start a turn of their own.
         let text = prompt.words();
         let is_command = self.spec.extensions.slash_commands && text.starts_with('/');
         let names_files = || names_something(&text, &self.premises.cwd, self.premises.home.as_deref());
@@ -63,8 +63,8 @@ impl SessionActor {
         self.events.tell(SessionEventKind::Heard(Box::new(prompt)));
     }
 
-    /// Adds a prompt that wants no answer, after what runs. Whoever sent it waits for
-    /// the end of it as for that of any other.
+    /// Adds a prompt that needs no answer to the conversation, after the running turn. Its state is
+    /// reported like that of any other prompt.
     fn append(&mut self, prompt: &Prompt) {
         self.change(DeferredChange::Overhear(prompt.to_input()));
         if prompt.speaker == PromptAuthor::Task {
@@ -78,8 +78,7 @@ impl SessionActor {
         }
     }
 
-    /// Something happened in the background: the model hears of it in this turn
-    /// or in one of its own.
+    /// Background commands have news: the model receives them in the running turn, or in a new turn.
     pub(super) fn hear_background(&mut self) {
         let works = matches!(self.seat, RunnerState::Working(RunningWork::Turn(_)));
         for notice in self.watch.background.take_notices() {
@@ -95,8 +94,8 @@ impl SessionActor {
         }
     }
 
-    /// Agents have ended: the main agent hears of it in this turn or in one of
-    /// its own.
+    /// Sub-agents have ended: the main agent receives their reports in the running turn, or in a new
+    /// turn.
     pub(super) fn hear_agents(&mut self) {
         let works = matches!(self.seat, RunnerState::Working(RunningWork::Turn(_)));
         let (waking, mentioned) = self.agents.take_mail();
@@ -119,7 +118,7 @@ impl SessionActor {
         }
     }
 
-    /// Whether something goes on in the background whose end is news.
+    /// Whether background work is running whose end must be reported to the model.
     pub(super) fn is_busy(&self) -> bool {
         self.watch.background.is_busy() || self.agents.is_busy()
     }
@@ -160,7 +159,7 @@ impl SessionActor {
         withdrawn
     }
 
-    /// Takes back what was said while a turn runs, if the model has not heard it yet.
+    /// Withdraws a prompt from the inbox of the running turn if the model has not received it yet.
     fn withdraw_heard(&mut self, name: &str) -> bool {
         let (Some(reach), RunnerState::Working(RunningWork::Turn(turn))) = (&self.reach, &mut self.seat)
         else {
@@ -177,8 +176,8 @@ impl SessionActor {
         withdrawn
     }
 
-    /// What else waits to be told goes with the request that tells some: a turn for each of
-    /// thirty reports would pay for the conversation thirty times.
+    /// Merges all queued reports of background work into the next request. A turn for each of thirty
+    /// reports would send the conversation thirty times.
     fn join_news(&mut self) {
         let Some(reach) = &self.reach else { return };
         let (news, rest): (Vec<_>, Vec<_>) = self.queue.drain(..).partition(is_news);
@@ -190,17 +189,17 @@ impl SessionActor {
         }
     }
 
-    /// Nobody says anything more.
+    /// No more input follows: the session closes when everything is done, and open questions are denied.
     pub(super) fn finish_when_done(&mut self) {
         self.finishing = true;
-        // Calls that were left for later wait for a host that does not come.
+        // Deferred calls wait for the parts of a host, which will not come.
         if self.left_for_later == DeferredCalls::Waiting {
             self.left_for_later = DeferredCalls::Nothing;
         }
         self.desk.close();
     }
 
-    /// Begins the next prompt, if somebody is free to work on it.
+    /// Starts the next prompt or batch of calls, if nothing runs.
     pub(super) fn start_next(&mut self) {
         if matches!(self.seat, RunnerState::Idle(SessionRunner::Calls(_)))
             && let Some((calls, cancel, reply)) = self.waiting_calls.pop_front()
@@ -210,8 +209,8 @@ impl SessionActor {
         if self.ending || !matches!(self.seat, RunnerState::Idle(SessionRunner::Agent(_))) {
             return;
         }
-        // Whoever stopped agents, or interrupted the call that waited for one, asks next what became
-        // of them: the model knows by then.
+        // A user who stopped agents, or interrupted the call waiting for one, usually asks about them
+        // next. The model must have their reports by then.
         if !self.agents.is_stopping() {
             self.stopping_until = None;
             self.stopping_given_up = false;
@@ -275,8 +274,7 @@ impl SessionActor {
         self.seat = RunnerState::Working(RunningWork::Turn(run));
     }
 
-    /// What calls change from now on belongs to one turn, which goes by the id of
-    /// its prompt.
+    /// Starts a new undo turn: file changes from now on belong to it. Its id is that of the prompt.
     fn begin_file_turn(&self, prompt: Option<&str>) {
         if let Some(files) = &self.files {
             let id = prompt.map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned);
@@ -284,7 +282,7 @@ impl SessionActor {
         }
     }
 
-    /// The command a prompt is, if it is one, and its arguments.
+    /// Returns the slash command a prompt invokes, and its arguments.
     fn typed_command(&self, prompt: &Prompt) -> Option<(SlashCommand, String)> {
         if !self.spec.extensions.slash_commands || prompt.is_verbatim {
             return None;
@@ -315,7 +313,7 @@ impl SessionActor {
         }
     }
 
-    /// What the session is, but for what its agent and servers know.
+    /// Snapshot of the session, without what only the agent and the servers know.
     pub(super) fn facts(&self) -> SessionSummary {
         let skills = self.extensions.skills(self.wanted_skills.as_deref());
         SessionSummary {
@@ -331,7 +329,7 @@ impl SessionActor {
         }
     }
 
-    /// Whether servers are started before anybody asks for one.
+    /// Whether MCP servers are started before they are first used.
     pub(super) fn servers_wanted(&self) -> bool {
         match self.spec.servers.start {
             ServerStart::FirstPrompt => true,
@@ -340,7 +338,7 @@ impl SessionActor {
         }
     }
 
-    /// Runs the calls of one message.
+    /// Runs the calls of one message, or queues them behind the running ones.
     pub(super) fn run_calls(
         &mut self,
         calls: Vec<ToolUse>,
@@ -357,7 +355,7 @@ impl SessionActor {
                 self.seat = RunnerState::Working(RunningWork::Calls(run));
             }
             RunnerState::Working(running @ RunningWork::Calls(_)) => {
-                // One message after the other.
+                // Only one batch runs at a time.
                 self.seat = RunnerState::Working(running);
                 self.waiting_calls.push_back((calls, cancel, reply));
             }
@@ -378,7 +376,7 @@ impl SessionActor {
     }
 }
 
-/// Whether it tells of an end in the background and nobody asks for it by name.
+/// Whether the prompt reports the end of background work and has no name that a caller waits for.
 fn is_news(prompt: &Prompt) -> bool {
     prompt.speaker == PromptAuthor::Task && prompt.wants_answer && !prompt.is_named
 }

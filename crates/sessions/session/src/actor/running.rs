@@ -1,5 +1,4 @@
-//! What runs in a session: one prompt, or the calls of one message, each on a
-//! task of its own.
+//! Running work of a session: a turn, or the calls of one message, each in a task of its own.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,31 +23,29 @@ use crate::{
 
 use super::typed_commands::{TypedCommand, unknown_command};
 
-/// How long a later request waits for servers that are starting.
+/// How long requests after the first wait for MCP servers that are starting, unless the spec sets
+/// another limit.
 const USUAL_TIMEOUT: Duration = Duration::from_millis(600);
 
-/// What runs.
+/// Work that is running.
 pub(super) enum RunningWork {
-    /// A prompt.
+    /// A turn.
     Turn(TurnRun),
     /// The calls of one message.
     Calls(CallRun),
-    /// A look at what the next request would hold.
+    /// Computing what the next request would contain.
     Look(JoinHandle<Box<Agent>>, CancellationToken),
 }
 
-/// How what ran has ended.
+/// The result of work that ended. An error means that its task panicked or was aborted.
 pub(super) enum FinishedWork {
-    /// A prompt.
     Turn(Result<(Box<Agent>, TurnEnding), JoinError>),
-    /// The calls of one message.
     Calls(Result<Box<CallSession>, JoinError>),
-    /// A look at what the next request would hold.
     Look(Result<Box<Agent>, JoinError>),
 }
 
 impl RunningWork {
-    /// Takes in what servers offer, and says what the next request would hold.
+    /// Takes over the tools of the MCP servers and computes what the next request would contain.
     pub(super) fn look(agent: Box<Agent>, reply: Reply<Option<WindowUsage>>, setting: TurnContext) -> Self {
         let mut agent = agent;
         let cancel = CancellationToken::new();
@@ -82,61 +79,61 @@ impl RunningWork {
     }
 }
 
-/// A prompt that is being worked on.
+/// A running turn.
 pub(super) struct TurnRun {
     task: JoinHandle<(Box<Agent>, TurnEnding)>,
     cancel: CancellationToken,
-    /// Names of the prompts it answers.
+    /// Uuids of the prompts the turn answers.
     pub(super) prompts: Vec<String>,
-    /// Names of what was said meanwhile: it may still be heard.
+    /// Names of prompts sent during the turn. The model may not have received them yet.
     pub(super) meanwhile: Vec<String>,
     pub(super) prompt_text: String,
     pub(super) speaker: PromptAuthor,
     pub(super) origin: Option<serde_json::Value>,
 }
 
-/// What came of a prompt.
+/// The outcome of a turn.
 pub(super) enum TurnEnding {
-    /// The model worked on it.
+    /// The model ran.
     Turn(Box<TurnEnd>),
-    /// A command of ours; sums up, when that was the command.
+    /// A built-in command ran. `/compact` has an outcome.
     Local(LocalCommand, Option<CompactionOutcome>),
-    /// A command that could not be carried out: its name, and why.
+    /// The command failed: its name, and the reason.
     Failed(String, String),
 }
 
-/// How a turn meets the servers.
+/// How a turn treats the MCP servers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ServerReadyPhase {
-    /// Their tools come in for the first time.
+    /// Waits for the servers and installs their tools for the first time.
     First,
-    /// They are known; news are told.
+    /// The tools are installed; changes are announced to the model.
     Known,
-    /// It does not.
+    /// The turn does not use the servers.
     Without,
 }
 
-/// What a turn needs beside the agent.
+/// Everything a turn needs besides the agent.
 pub(super) struct TurnContext {
     pub(super) events: EventSender,
     pub(super) premises: Arc<SessionEnvironment>,
     pub(super) servers: Arc<SessionServers>,
     pub(super) server_tools: ServerTools,
     pub(super) server_turn: ServerReadyPhase,
-    /// What the session is, but for what agent and servers know.
+    /// Snapshot of the session, without what only the agent and the servers know.
     pub(super) facts: SessionSummary,
-    /// How the session began, if hooks were not told yet.
+    /// How the session started, if the SessionStart hooks have not run yet.
     pub(super) begins: Option<SessionSource>,
-    /// Show what a prompt names.
+    /// Tools that read the files a prompt mentions.
     pub(super) readers: Option<ReadOnlyTools>,
     pub(super) slash_commands: bool,
-    /// Who is asked whether servers of the project may start, if anybody is.
+    /// Asks whether servers of the project may be started; `None` if nobody can answer.
     pub(super) trust_desk: Option<Arc<QuestionRegistry>>,
-    /// Says whether and where the run is written down, before its first turn.
+    /// The model spec with the recording options, before the first turn.
     pub(super) record: Option<ModelSpec>,
-    /// Another model for this prompt only.
+    /// Model for this turn only.
     pub(super) model: Option<String>,
-    /// The command or skill that was typed, if one was.
+    /// The slash command or skill that was typed, if any.
     pub(super) typed: Option<TypedCommand>,
 }
 
@@ -162,7 +159,8 @@ impl TurnRun {
                 match expand_command(setting.servers.manager(), &words).await {
                     Ok(None) => prompt.content.extend(unknown_command(&words)),
                     Ok(Some(text)) => {
-                        // A server wrote it; the person wrote what stands behind its name.
+                        // The prompt text comes from an MCP server; only the arguments come from the
+                        // user.
                         named_by = NamedBy::Command { args: words, vouched: String::new() };
                         prompt.content = vec![haft_types::MessageBlock::Text { text }];
                     }
@@ -204,8 +202,7 @@ impl TurnRun {
         })
     }
 
-    /// Takes up calls that were left for later when the session was last here, or
-    /// goes on with the prompt that was not finished then.
+    /// Runs the deferred calls of a resumed session, or with `goes_on` continues its unfinished turn.
     pub(super) fn take_up(mut agent: Box<Agent>, setting: TurnContext, goes_on: bool) -> Self {
         Self::on(&Prompt::default(), async move |token: CancellationToken| {
             get_ready(&mut agent, &setting, &token).await.ok();
@@ -218,7 +215,7 @@ impl TurnRun {
         })
     }
 
-    /// A command of ours.
+    /// Runs a built-in command.
     pub(super) fn local(
         mut agent: Box<Agent>,
         prompt: &Prompt,
@@ -253,7 +250,7 @@ impl TurnRun {
     }
 }
 
-/// The hooks hear that the provider could not answer.
+/// Runs the StopFailure hooks: the provider returned an error.
 async fn tell_failure(agent: &Agent, error: &haft_model::ModelError) {
     let fields = json!({"error": ApiFailure::from_error(error).kind, "error_details": error.to_string()});
     let fields = fields.as_object().cloned().unwrap_or_default();
@@ -261,8 +258,8 @@ async fn tell_failure(agent: &Agent, error: &haft_model::ModelError) {
     run_hooks(&agent.tools, event.into()).await;
 }
 
-/// Takes in what servers offer, begins the recording, and runs the hooks of the
-/// beginning. A recording that cannot be written is an error.
+/// Takes over the tools of the MCP servers, starts the recording and runs the SessionStart hooks. Fails
+/// if the recording cannot be written.
 async fn get_ready(
     agent: &mut Agent,
     setting: &TurnContext,
@@ -287,8 +284,8 @@ async fn get_ready(
     Ok(())
 }
 
-/// Calls that a killed process left open at tool hosts: what came of them is
-/// there. One that still runs is waited for, unless somebody interrupts.
+/// Asks the tool hosts for the results of calls that a killed process left open. Waits for calls that
+/// still run, until the turn is interrupted.
 async fn settle_open_calls(
     agent: &mut Agent,
     premises: &SessionEnvironment,
@@ -329,7 +326,7 @@ async fn take_server_tools(agent: &mut Agent, setting: &TurnContext) {
     }
 }
 
-/// What the session is right now.
+/// Snapshot of the session now.
 pub(super) fn facts_of(agent: &Agent, servers: &SessionServers, rest: &SessionSummary) -> SessionSummary {
     SessionSummary {
         tools: agent.tools.pool.get().present().map(str::to_owned).collect(),
@@ -348,7 +345,7 @@ fn begin(agent: &Agent, prompt: Option<&Prompt>, setting: &TurnContext) {
         .tell(SessionEventKind::TurnBegan(Box::new(TurnStarted { facts, prompt: prompt.cloned() })));
 }
 
-/// The calls of one message that run.
+/// A running batch of calls.
 pub(super) struct CallRun {
     task: JoinHandle<Box<CallSession>>,
     cancel: CancellationToken,
@@ -382,7 +379,7 @@ impl CallRun {
         Self { task, cancel }
     }
 
-    /// Runs nothing but the hooks of the beginning.
+    /// Runs only the SessionStart hooks.
     pub(super) fn ready(session: Box<CallSession>, reply: Reply<()>, setting: TurnContext) -> Self {
         let task = tokio::spawn(async move {
             if setting.server_turn != ServerReadyPhase::Without {
@@ -396,8 +393,7 @@ impl CallRun {
     }
 }
 
-/// Asks the face about servers of the project that nobody has agreed to; whether
-/// there was a yes.
+/// Asks the front end about untrusted servers of the project. Returns whether at least one was approved.
 async fn ask_about_servers(setting: &TurnContext) -> bool {
     let Some(desk) = &setting.trust_desk else { return false };
     let mut agreed = false;
@@ -411,8 +407,8 @@ async fn ask_about_servers(setting: &TurnContext) -> bool {
     agreed
 }
 
-/// The hooks hear that a session without a model begins. What they would tell a
-/// model nobody reads.
+/// Runs the SessionStart hooks of a session without a model. Context they return for the model is
+/// discarded.
 async fn begin_calls(session: &CallSession, setting: &TurnContext) {
     if let Some(source) = setting.begins {
         run_hooks(session, SessionStart { source, model: None }.into()).await;

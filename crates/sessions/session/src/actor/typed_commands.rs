@@ -1,4 +1,4 @@
-//! Skills and commands that a person types.
+//! Skills and slash commands that a user types.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::extensions::{ActiveSkills, NamedBy, SkillGrants, SlashCommand, forked_order};
 
-/// A command or skill that was typed.
+/// A slash command or skill that was typed.
 pub(super) struct TypedCommand {
     pub(super) command: SlashCommand,
     pub(super) args: String,
@@ -18,8 +18,8 @@ pub(super) struct TypedCommand {
 }
 
 impl TypedCommand {
-    /// What it says to the model. One with an agent of its own runs in it first,
-    /// and the model hears its report: of which run, if it was waited for.
+    /// Returns the text sent to the model. A command with an agent of its own runs it first; the text is
+    /// then the agent's report, with the run it belongs to if the command waited for it.
     pub(super) async fn content(
         &self,
         agent: &Agent,
@@ -42,7 +42,7 @@ impl TypedCommand {
         Ok((self.command.expanded(&self.args, text).content, run))
     }
 
-    /// Who names the files that are named in what it says.
+    /// Who is responsible for the file names in the command's text.
     pub(super) fn named_by(&self) -> NamedBy {
         let vouched = match self.skills.grants_of_typed(&self.command) {
             SkillGrants::Agreed if self.command.forks().is_none() => {
@@ -79,8 +79,8 @@ impl TypedCommand {
     }
 }
 
-/// What is said behind a prompt that looks like a command and is none: the model
-/// must not take it for one that ran.
+/// A note behind a prompt that looks like a slash command but is none, so that the model does not
+/// believe that a command ran.
 pub(super) fn unknown_command(words: &str) -> Option<MessageBlock> {
     let name = words.trim().strip_prefix('/')?.split_whitespace().next()?;
     let fits = |it: char| it.is_alphanumeric() || matches!(it, '-' | '_' | ':');

@@ -1,6 +1,5 @@
-//! Logs of agents: `subagents/agent-<id>.jsonl` beside the session's log, and a
-//! small file about each that says what it is, as readers of the Agent SDKs
-//! expect them.
+//! Logs of sub-agents: `subagents/agent-<id>.jsonl` beside the session's log, with a metadata file for
+//! each, in the format readers of the Agent SDKs expect.
 
 use std::{
     fs::OpenOptions,
@@ -22,20 +21,20 @@ use serde_json::{Map, Value, json};
 
 use super::{ChildIdentity, mail_item::AgentMessage};
 
-/// Where the agents of a session are logged.
+/// Location and format of a session's sub-agent logs.
 #[derive(Clone, Debug)]
 pub(crate) struct AgentLogs {
     pub(super) dir: PathBuf,
-    /// What every line says beside the rest.
+    /// Fields added to every line.
     pub(crate) stamp: Map<String, Value>,
     pub(crate) session: SessionId,
-    /// Whether faces are told every line.
+    /// Whether every line is also emitted as an event.
     pub(crate) mirror: bool,
-    /// The store that lines go to as well.
+    /// Remote store that also receives the lines.
     fence: Option<Arc<dyn RemoteLog>>,
 }
 
-/// What an agent is, beside its log.
+/// Metadata of an agent, stored beside its log.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct AgentMeta {
@@ -48,36 +47,34 @@ pub(super) struct AgentMeta {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) parent_agent_id: Option<String>,
     pub(super) spawn_depth: u32,
-    /// The team it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) team: Option<String>,
-    /// When this run of it began, in milliseconds since 1970.
+    /// Start of this run, in milliseconds since the Unix epoch.
     pub(super) began_at: u64,
     pub(super) model: String,
-    /// Who chose it, in words.
+    /// Where the model was chosen, as text.
     pub(super) model_from: String,
     pub(super) run_id: String,
     pub(super) prompt: String,
     pub(super) in_background: bool,
     pub(super) cwd: PathBuf,
-    /// Its worktree, if it has one of its own.
+    /// Path of the agent's own worktree, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) worktree_path: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) worktree_branch: Option<String>,
-    /// Names of the tools it has.
     pub(super) tools: Vec<String>,
     pub(super) finished: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) status: Option<AgentStatus>,
 }
 
-/// A line of the mail.
+/// A line of the mail file.
 #[derive(Deserialize, Serialize)]
 #[serde(untagged)]
 enum MailLine {
     Letter(AgentMessage),
-    /// What was written to these agents before is for nobody any more.
+    /// Earlier messages to these agents are void.
     Gone {
         gone: Vec<String>,
     },
@@ -116,24 +113,24 @@ impl AgentMeta {
 }
 
 impl AgentLogs {
-    /// Those of the session with this log.
+    /// The sub-agent logs of the session with this log.
     pub(crate) fn beside(log: &Path, session: SessionId, stamp: Map<String, Value>, mirror: bool) -> Self {
         Self { dir: log.with_extension("").join("subagents"), stamp, session, mirror, fence: None }
     }
 
-    /// The same; lines go to a store as well.
+    /// Sets the remote store that also receives the lines.
     pub(crate) fn fenced(self, fence: Option<Arc<dyn RemoteLog>>) -> Self {
         Self { fence, ..self }
     }
 
-    /// Opens the log of an agent.
+    /// Opens the log of an agent for appending.
     fn open(&self, id: &AgentId) -> io::Result<LogFile> {
         let fence = self.fence.clone();
         let fence = fence.map(|fence| RemoteLogHandle::new(fence, format!("subagents/agent-{id}.jsonl")));
         Ok(LogFile::open(self.path(id))?.fenced(fence))
     }
 
-    /// The log of an agent.
+    /// Path of an agent's log.
     pub(crate) fn path(&self, id: &AgentId) -> PathBuf {
         self.dir.join(format!("agent-{id}.jsonl"))
     }
@@ -142,7 +139,7 @@ impl AgentLogs {
         self.dir.join(format!("agent-{id}.meta.json"))
     }
 
-    /// Writes down what an agent is.
+    /// Writes the metadata file of an agent.
     pub(super) fn write_meta(&self, id: &AgentId, meta: &AgentMeta) -> io::Result<()> {
         let bytes = serde_json::to_vec(meta).map_err(io::Error::other)?;
         if let Some(fence) = &self.fence {
@@ -151,23 +148,24 @@ impl AgentLogs {
         replace_file(&self.meta_path(id), &bytes, ModeOnReplace::KeptOr(0o600), Durability::Whenever)
     }
 
-    /// What an agent was when it last began or ended.
+    /// Reads the metadata that was written when the agent last started or ended; `None` if it is missing
+    /// or invalid.
     pub(super) fn meta(&self, id: &AgentId) -> Option<AgentMeta> {
         serde_json::from_slice(&std::fs::read(self.meta_path(id)).ok()?).ok()
     }
 
-    /// Keeps a message until it was read, and after.
+    /// Appends a message to the mail file. Delivery is recorded in the reader's log; the line stays.
     pub(super) fn keep_letter(&self, letter: &AgentMessage) -> io::Result<()> {
         self.keep_line(serde_json::to_vec(letter).map_err(io::Error::other)?)
     }
 
-    /// Messages to these agents are for nobody any more.
+    /// Voids the messages to these agents.
     pub(super) fn drop_letters(&self, gone: &[AgentId]) -> io::Result<()> {
         let gone = gone.iter().map(ToString::to_string).collect();
         self.keep_line(serde_json::to_vec(&MailLine::Gone { gone }).map_err(io::Error::other)?)
     }
 
-    /// Adds a line to the mail, in one write.
+    /// Appends a line to the mail file with a single write.
     fn keep_line(&self, mut line: Vec<u8>) -> io::Result<()> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
         let path = self.dir.join("mail.jsonl");
@@ -176,16 +174,16 @@ impl AgentLogs {
         if let Some(fence) = &self.fence {
             fence.take("subagents/mail.jsonl", &line);
         }
-        // A line that a dying process left half is ended first.
+        // Terminates a line that a killed process left incomplete.
         line.insert(0, b'\n');
         file.write_all(&line)
     }
 
-    /// Messages of this session, as far as they can be read and are for somebody.
+    /// Reads the messages that are still valid. Skips lines that cannot be parsed.
     pub(super) fn letters(&self) -> Vec<AgentMessage> {
         let bytes = std::fs::read(self.dir.join("mail.jsonl")).unwrap_or_default();
         let mut letters: Vec<AgentMessage> = Vec::new();
-        // A process that died may have left half a letter, and half a character with it.
+        // A killed process may have left an incomplete line that is not valid UTF-8.
         let lines = bytes.split(|byte| *byte == b'\n');
         for line in lines.filter_map(|line| serde_json::from_slice(line).ok()) {
             match line {
@@ -196,7 +194,7 @@ impl AgentLogs {
         letters
     }
 
-    /// The line about an agent that faces are told with its log.
+    /// The metadata as a log line, emitted together with the agent's log.
     pub(super) fn meta_line(id: &AgentId, meta: &AgentMeta) -> Value {
         let mut line = json!(meta);
         line["type"] = json!("agent_metadata");
@@ -204,7 +202,7 @@ impl AgentLogs {
         line
     }
 
-    /// The conversation of an agent that begins, and its log.
+    /// Creates the conversation and the log of a new agent.
     pub(super) fn begin(
         &self,
         facts: &ChildIdentity,
@@ -218,7 +216,7 @@ impl AgentLogs {
         Ok(conversation)
     }
 
-    /// The conversation of an agent that goes on.
+    /// Restores the conversation of an agent from its log.
     pub(super) fn resume(
         &self,
         facts: &ChildIdentity,
@@ -272,8 +270,7 @@ mod tests {
         assert_eq!(left, ["2", "3", "4"], "what was written before, and to nobody else");
     }
 
-    /// A process may die at every byte of a line: the letters before it are there,
-    /// those after it too, and the one it wrote is there in full or not at all.
+    /// A process can be killed after any byte of a line: complete lines before and after stay readable.
     #[test]
     fn mail_survives_a_process_that_dies_while_it_writes() {
         let dir = tempfile::tempdir().unwrap();
@@ -295,7 +292,7 @@ mod tests {
             std::fs::write(&file, &whole[..cut]).unwrap();
             logs.keep_letter(&letter("3")).unwrap();
             let left: Vec<String> = logs.letters().into_iter().map(|it| it.id).collect();
-            // The last byte is only the end of the line.
+            // The last byte is only the line end.
             let wanted: &[&str] = if whole.len() - 1 <= cut { &["1", "2", "3"] } else { &["1", "3"] };
             assert_eq!(left, wanted, "cut at {cut} of {}", whole.len());
         }

@@ -1,4 +1,4 @@
-//! Agents as tasks: looked at and ended like commands in the background.
+//! Sub-agents as background tasks: reading their output and stopping them like commands.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use super::{
 };
 
 impl SubagentRegistry {
-    /// Whether a task of this id is an agent.
+    /// Whether the task with this id is an agent.
     pub(crate) fn knows(&self, id: &str) -> bool {
         self.tree().find(id).is_some()
     }
@@ -45,7 +45,7 @@ impl AgentTasks for SubagentRegistry {
             let node = tree.nodes.get(&id)?;
             let (facts, report) = (Arc::clone(&node.facts), node.report.clone());
             let last_text = node.last_text.clone();
-            // Who asked has the report: it does not come a second time.
+            // The caller receives the report now, so it is removed from the mail.
             tree.mail.retain(
                 |it| !matches!(&it.what, MailBody::Report(report, _) if report.run_id == facts.run_id),
             );

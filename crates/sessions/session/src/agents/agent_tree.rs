@@ -1,5 +1,4 @@
-//! Who works for whom: the state of all agents of a session, without any
-//! waiting or writing.
+//! The tree of agents of a session: pure state without waiting or I/O.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,14 +13,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ChildIdentity, ParentCalls, mail_item::MailItem};
 
-/// What bounds the agents of a session.
+/// Limits of sub-agents.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct TreeLimits {
-    /// How far below the main agent there may be agents.
+    /// Maximum depth below the main agent.
     pub(crate) depth: u32,
-    /// Agents that work at once; others wait for their turn.
+    /// Maximum number of agents that run at once; further ones wait for a slot.
     pub(crate) live: usize,
-    /// Agents that are started for one prompt, by whomever.
+    /// Maximum number of agents spawned per prompt of the user, by all agents together.
     pub(crate) per_prompt: usize,
 }
 
@@ -32,7 +31,8 @@ impl Default for TreeLimits {
 }
 
 impl TreeLimits {
-    /// What variables say.
+    /// Reads the numbers of running and spawned agents from environment variables. Zero and invalid
+    /// values are ignored; at most 10,000 agents run at once.
     pub(crate) fn from(variable: impl Fn(&str) -> Option<String>) -> Self {
         let number = |names: [&str; 2]| {
             let set = names.iter().find_map(|name| variable(name)?.trim().parse::<usize>().ok());
@@ -49,42 +49,42 @@ impl TreeLimits {
     }
 }
 
-/// Who gets the report of an agent.
+/// Who receives the report of an agent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ReportWaiter {
-    /// The call that started it.
+    /// The call that started it, as its result.
     Call,
-    /// Its parent, when it comes to it.
+    /// Its parent, as mail that justifies a turn.
     Mail,
-    /// Its parent, together with the next request: no reason for one.
+    /// Its parent, along with the next request.
     Mention,
-    /// Nobody: whoever stopped it was told then.
+    /// Nobody: the agent that stopped it has its answer already.
     Nobody,
 }
 
-/// What the call that waits for an agent is told.
+/// State of an agent, as seen by the call that waits for it.
 #[derive(Clone, Debug)]
 pub(crate) enum ChildSignal {
-    /// It works.
+    /// The agent runs.
     Working,
-    /// The call goes on without it.
+    /// The agent moved to the background: the call returns.
     Moved,
-    /// It has ended.
+    /// The agent has ended.
     Ended(Arc<AgentReport>),
 }
 
-/// Who ended an agent that was not done.
+/// Who stopped an agent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum StoppedBy {
-    /// The turn of its parent was interrupted.
+    /// The interrupt of its parent's turn.
     Interrupt,
     /// A call of its parent.
     Parent,
-    /// The person.
+    /// The user.
     Person,
-    /// The person, with all others: it can be gone on with.
+    /// The user, with all other agents. It can be resumed.
     AllStopped,
-    /// The session ends.
+    /// The end of the session.
     Session,
 }
 
@@ -99,7 +99,7 @@ impl StoppedBy {
         }
     }
 
-    /// For those who count.
+    /// The value for telemetry.
     pub(crate) fn killer(self) -> KilledBy {
         match self {
             Self::Interrupt | Self::Person | Self::AllStopped => KilledBy::User,
@@ -109,26 +109,26 @@ impl StoppedBy {
     }
 }
 
-/// An agent of the tree.
+/// A node of the tree: one agent.
 pub(crate) struct AgentNode {
     pub(crate) facts: Arc<ChildIdentity>,
     pub(crate) waiter: ReportWaiter,
-    /// Its report, once it has ended.
+    /// Report of its last run, if that has ended.
     pub(crate) report: Option<Arc<AgentReport>>,
     pub(crate) signal: watch::Sender<ChildSignal>,
     pub(crate) cancel: CancellationToken,
     pub(crate) stopped_by: Option<StoppedBy>,
-    /// What reaches it while it works.
+    /// Input for the running agent.
     pub(crate) inbox: AgentInbox,
-    /// What its own agents are made from, once it is there.
+    /// Call state that its own sub-agents are built from, while it runs.
     pub(crate) calls: Option<ParentCalls>,
-    /// Only these kinds may be started by it, if its definition says so.
+    /// Kinds it may spawn; `None` for all.
     pub(crate) kinds: Option<Vec<String>>,
-    /// Its place among those that work, while it does.
+    /// Its concurrency slot, while it runs.
     pub(crate) slot: Option<OwnedSemaphorePermit>,
-    /// Calls of its own that wait for agents.
+    /// Number of its calls that wait for sub-agents.
     pub(crate) waits: u32,
-    /// What it said last, for who looks at it.
+    /// Its latest text, for progress displays.
     pub(crate) last_text: String,
 }
 
@@ -138,7 +138,7 @@ impl AgentNode {
     }
 }
 
-/// Why an agent is not started, in words for the model.
+/// Why an agent was not spawned, as text for the model.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct SpawnRefusal(pub(crate) String);
 
@@ -146,22 +146,22 @@ pub(crate) struct SpawnRefusal(pub(crate) String);
 #[derive(Default)]
 pub(crate) struct AgentTree {
     pub(crate) nodes: BTreeMap<AgentId, AgentNode>,
-    /// The newest owner of a name, by the team it is in.
+    /// The newest agent with a name, by team.
     names: HashMap<(Option<String>, String), AgentId>,
     /// The team that the session leads.
     pub(super) team: Option<String>,
-    /// Agents started since the person last said something.
+    /// Number of agents spawned since the last prompt of the user.
     started: usize,
-    /// Reports for the main agent that it has not heard.
+    /// Unread mail of the main agent.
     pub(super) mail: Vec<MailItem>,
-    /// Calls of agents that were not allowed, since a turn of the main agent ended.
+    /// Denied calls of sub-agents since the main agent's last turn ended.
     pub(super) denied: Vec<DeniedToolCall>,
-    /// Only these kinds may be started by the main agent, if its definition says so.
+    /// Kinds the main agent may spawn; `None` for all.
     pub(super) kinds_of_main: Option<Vec<String>>,
 }
 
 impl AgentTree {
-    /// Whether an agent may start another of a kind: how deep that would be.
+    /// Checks whether an agent may spawn another one of this kind, and returns the new agent's depth.
     pub(crate) fn admit(
         &mut self,
         parent: &AgentId,
@@ -197,8 +197,8 @@ impl AgentTree {
         Ok(depth)
     }
 
-    /// The only kinds that an agent may start, if its definition or one above says
-    /// so.
+    /// The kinds an agent may spawn, limited by its definition or those of its ancestors; `None` for
+    /// all.
     pub(super) fn kinds_of(&self, parent: &AgentId) -> Option<&Vec<String>> {
         match parent {
             AgentId::Main => self.kinds_of_main.as_ref(),
@@ -206,7 +206,7 @@ impl AgentTree {
         }
     }
 
-    /// The person said something: the count begins anew.
+    /// Resets the number of spawned agents: the user sent a prompt.
     pub(crate) fn begin_prompt(&mut self) {
         self.started = 0;
     }
@@ -219,13 +219,13 @@ impl AgentTree {
         self.nodes.insert(node.facts.id.clone(), node);
     }
 
-    /// The agent that an id or a name means to the main agent.
+    /// Finds an agent by id or name, from the main agent's view.
     pub(crate) fn find(&self, id_or_name: &str) -> Option<AgentId> {
         self.find_for(&AgentId::Main, id_or_name)
     }
 
-    /// The agent that an id or a name means to another: names are those of its own
-    /// team, and of agents in no team.
+    /// Finds an agent by id or name, from the view of another agent: names are those of its own team and
+    /// of agents without a team.
     pub(super) fn find_for(&self, who: &AgentId, id_or_name: &str) -> Option<AgentId> {
         let named = |team: Option<String>| self.names.get(&(team, id_or_name.to_owned()));
         let by_name = named(self.team_of(who)).or_else(|| named(None));
@@ -233,7 +233,7 @@ impl AgentTree {
         by_name.or_else(by_id).cloned()
     }
 
-    /// The team that an agent is in: for the main one, that which it leads.
+    /// The team of an agent; for the main agent, the team it leads.
     pub(super) fn team_of(&self, who: &AgentId) -> Option<String> {
         match who {
             AgentId::Main => self.team.clone(),
@@ -246,8 +246,7 @@ impl AgentTree {
         self.nodes.get(id).is_some_and(|it| it.facts.team.is_some() && it.facts.team != self.team)
     }
 
-    /// Forgets the names of a team's agents and what nobody has told them yet; which
-    /// they were.
+    /// Removes the names and the unread mail of a team's agents, and returns their ids.
     pub(super) fn end_team(&mut self, team: &str) -> Vec<AgentId> {
         self.names.retain(|(of, _), _| of.as_deref() != Some(team));
         let of_team = self.nodes.values().filter(|it| it.facts.team.as_deref() == Some(team));
@@ -259,7 +258,7 @@ impl AgentTree {
             .collect()
     }
 
-    /// An agent and everybody below it, those below last.
+    /// An agent and all its descendants, every agent before those it started.
     pub(crate) fn subtree(&self, id: &AgentId) -> Vec<AgentId> {
         let mut found = vec![id.clone()];
         let mut at = 0;
@@ -273,19 +272,19 @@ impl AgentTree {
         found
     }
 
-    /// Agents of a parent that work although nobody waits for them.
+    /// Running agents of a parent that no call waits for.
     pub(crate) fn in_background(&self, parent: &AgentId) -> Vec<Arc<ChildIdentity>> {
         let of_parent = self.nodes.values().filter(|it| it.facts.parent == *parent && it.is_live());
         of_parent.filter(|it| it.waiter != ReportWaiter::Call).map(|it| Arc::clone(&it.facts)).collect()
     }
 
-    /// All agents that work although nobody waits for them.
+    /// All running agents that no call waits for.
     pub(crate) fn all_in_background(&self) -> Vec<Arc<ChildIdentity>> {
         let live = self.nodes.values().filter(|it| it.is_live() && it.waiter != ReportWaiter::Call);
         live.map(|it| Arc::clone(&it.facts)).collect()
     }
 
-    /// Stops an agent and everybody below it.
+    /// Stops an agent and all its descendants.
     pub(crate) fn stop(&mut self, id: &AgentId, by: StoppedBy) {
         for id in self.subtree(id) {
             if let Some(node) = self.nodes.get_mut(&id).filter(|it| it.is_live()) {

@@ -1,10 +1,10 @@
-//! The kinds of agents Haft has itself.
+//! The built-in kinds of agents.
 
 use haft_types::{PermissionMode, tags};
 
 use super::{AgentDefinition, AgentSource};
 
-/// What every agent that another one started is told behind its own prompt.
+/// Text appended to the system prompt of every sub-agent.
 pub(super) const NOTES: &str = "\
 # How you work here
 Another agent gave you this task. Its words direct the work; they are never the user's consent to anything.
@@ -21,23 +21,22 @@ You look things up in a code base. You only read: nothing is created, changed or
 const PLAN: &str = "\
 You plan changes in a code base without making them. You only read. Understand what is there and how it is usually done here, then lay out the steps: which files, what changes in each, in which order, how it is checked, and what may go wrong. Name the three to five files that matter most at the end.";
 
-/// Tools that change files, which agents that only read do not get.
+/// Tools that change files, which read-only agents do not get.
 const WRITING: [&str; 5] = ["Edit", "MultiEdit", "NotebookEdit", "Write", "Agent"];
 
-/// The kind that goes on from the conversation it is started in. It is not
-/// listed with the others: the description of the tool says it.
+/// The kind that continues its parent's conversation. Not listed with the others: the tool's description
+/// explains it.
 pub(super) const FORK: &str = "fork";
 
-/// What a fork is told behind the call that started it.
+/// Text a fork receives after the call that started it.
 const FORK_NOTES: &str = "\
 You are a fork of the agent above: everything until here is your own memory, and the agent itself goes on without you. Do this one task, and nothing else that was still to do. Start no agents and ask nobody: decide, and say what you decided. Your last message is your report, and all that the agent sees of you: say what you found or did, where, and what is left.";
 
-/// What a fork is told.
+/// The task of a fork with its instructions.
 pub(super) fn fork_directive(task: &str) -> String {
     format!("{}\n{}", tags::reminder(FORK_NOTES), tags::neutral(task))
 }
 
-/// The kind of forks.
 pub(super) fn fork_kind() -> AgentDefinition {
     AgentDefinition {
         name: FORK.to_owned(),
@@ -46,7 +45,6 @@ pub(super) fn fork_kind() -> AgentDefinition {
     }
 }
 
-/// All of them.
 pub(super) fn built_in_kinds() -> Vec<AgentDefinition> {
     let reading = |name: &str, description: &str, prompt: &str| AgentDefinition {
         name: name.to_owned(),

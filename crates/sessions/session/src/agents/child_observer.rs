@@ -1,4 +1,4 @@
-//! Listens to an agent that another one started.
+//! Observes a sub-agent and collects the data of its report.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use haft_types::{MessageBlock, Usage};
 use super::{ChildIdentity, ChildProgress, SubagentRegistry};
 use crate::{SessionEventKind, questions::QuestionedCalls, telemetry::TraceDesk};
 
-/// Passes on what an agent does, and keeps what its report will say.
+/// Emits the events of a sub-agent and collects what its report will contain.
 pub(super) struct ChildObserver {
     desk: Arc<SubagentRegistry>,
     facts: Arc<ChildIdentity>,
@@ -26,7 +26,7 @@ pub(super) struct ChildObserver {
     seen: Mutex<ChildActivity>,
 }
 
-/// What an agent did.
+/// Observed activity of an agent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ChildActivity {
     pub(super) tools_used: BTreeMap<String, u64>,
@@ -64,12 +64,12 @@ impl ChildObserver {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was seen until now.
+    /// The activity so far.
     pub(super) fn work(&self) -> ChildActivity {
         self.seen().clone()
     }
 
-    /// Who stopped it, if somebody did.
+    /// Who stopped the agent, if it was stopped.
     pub(super) fn killed_by(&self) -> Option<KilledBy> {
         let by = self.desk.tree().nodes.get(&self.facts.id)?.stopped_by?;
         Some(by.killer())
@@ -156,7 +156,7 @@ impl ChildObserver {
         }
     }
 
-    /// Tells what it does right now in words of its model.
+    /// Emits a progress summary written by the agent's model.
     pub(super) fn tell_summary(&self, words: String) {
         let progress = ChildProgress { summary: Some(words), ..self.progress(&self.seen()) };
         let facts = Arc::clone(&self.facts);

@@ -1,16 +1,16 @@
-/// How far an agent is.
+/// Progress of a sub-agent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChildProgress {
-    /// What it does right now, in words.
+    /// Current activity, as text.
     pub doing: String,
-    /// The tool it called last.
+    /// Name of the tool called last.
     pub last_tool: String,
-    /// Calls so far.
+    /// Number of calls so far.
     pub tool_uses: u64,
-    /// Tokens so far.
+    /// Number of tokens so far.
     pub tokens: u64,
-    /// How long it works.
+    /// Duration of the run in milliseconds.
     pub duration_ms: u64,
-    /// What it does in words of its model, where a host wanted that.
+    /// Summary written by the agent's model, if the host requested summaries.
     pub summary: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The life of one agent: its beginning, its work, its report.
+//! One run of a sub-agent: start, work, report.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -32,17 +32,17 @@ use super::{
 };
 use crate::{SessionEventKind, hook_events::run_hooks, tool_hosts::news_of_hosts};
 
-/// What an agent is told that stopped without having said anything.
+/// Prompt for an agent that stopped without any text.
 const SAY_SOMETHING: &str =
     "You ended without a report. Write it now: what you found or did, and what is left. Call no tools.";
 
-/// What an agent is told that used all of its turns.
+/// Prompt for an agent that has used all of its turns.
 const OUT_OF_TURNS: &str = "You have no turns left. Write your report now with what you have: what you found or did, what you are not sure of, and what is left. Call no tools.";
 
-/// What an agent is told that can only look.
+/// Prompt for an agent in plan mode.
 const PLANNING: &str = "<system-reminder>\nOnly reading is possible: nothing can be changed, by no tool and no command. What would change something is refused.\n</system-reminder>";
 
-/// Lives the life of an agent. Whatever happens, there is one report.
+/// Runs a sub-agent to its end. Always produces exactly one report, also after a panic.
 pub(super) async fn live(world: Arc<SpawnContext>, desk: Arc<SubagentRegistry>, birth: SpawnJob) {
     let facts = Arc::clone(&birth.facts);
     let watch = ChildObserver::new(&desk, &facts, &world.asked, &world.premises.traces);
@@ -54,7 +54,7 @@ pub(super) async fn live(world: Arc<SpawnContext>, desk: Arc<SubagentRegistry>, 
         tell_summaries(Arc::clone(&world), Arc::clone(&desk), Arc::clone(&facts), Arc::clone(&watch));
     let summaries = desk.summary_pace().map(|_| AbortOnDropHandle::new(tokio::spawn(summaries)));
     let life = lived(world, Arc::clone(&desk), birth, Arc::clone(&watch), cancel, Arc::clone(&servers));
-    // A task of its own: what breaks in it is a report, too.
+    // In a task of its own, so that a panic becomes a report.
     let report = match tokio::spawn(Box::pin(life)).await {
         Ok(report) => report,
         Err(err) => {
@@ -67,7 +67,7 @@ pub(super) async fn live(world: Arc<SpawnContext>, desk: Arc<SubagentRegistry>, 
     traces.end_child(&facts.id, &report);
     payer.keep_for(&facts, &report);
     desk.ended(&facts.id, report);
-    // Nobody waits for a report until a server has closed.
+    // The report is delivered before the servers are stopped.
     servers.stop().await;
 }
 
@@ -141,7 +141,7 @@ fn empty_report(facts: &ChildIdentity, watch: &ChildObserver, status: AgentStatu
     }
 }
 
-/// An agent that works.
+/// A running agent.
 struct Child {
     agent: Agent,
     desk: Arc<SubagentRegistry>,
@@ -149,26 +149,25 @@ struct Child {
     watch: Arc<ChildObserver>,
     logs: Option<AgentLogs>,
     meta: AgentMeta,
-    /// What it had used before this run.
+    /// Usage of earlier runs.
     before: RunUsage,
-    /// Messages of earlier runs.
+    /// Number of messages of earlier runs.
     messages_before: usize,
-    /// Requests of this run.
+    /// Number of model requests of this run.
     turns: u32,
     tasks: Option<Arc<TaskRegistry>>,
     files: Option<Arc<SessionFiles>>,
     idle: IdleMember,
 }
 
-/// What was written down about an agent that goes on.
+/// The stored metadata of an agent that is resumed.
 async fn earlier_meta(birth: &SpawnJob, logs: Option<AgentLogs>) -> Option<AgentMeta> {
     let (SpawnOrigin::ItsLog(_), Some(logs)) = (&birth.from, logs) else { return None };
     let id = birth.facts.id.clone();
     tokio::task::spawn_blocking(move || logs.meta(&id)).await.ok().flatten()
 }
 
-/// What is written down about a run. One that goes on keeps the tools, the task
-/// and the directory it had, whoever speaks to it now.
+/// The metadata to store. A resumed agent keeps its tools, task and directory, whoever resumes it.
 fn kept_meta(birth: &SpawnJob, calls: &CallSession, earlier: Option<AgentMeta>) -> AgentMeta {
     if let Some(earlier) = &earlier {
         let pool = calls.pool.get();
@@ -269,7 +268,7 @@ impl Child {
         })
     }
 
-    /// The task, with what hooks and the definition add to it.
+    /// The task, extended by hooks and the definition.
     async fn first_input(
         &mut self,
         world: &SpawnContext,
@@ -315,7 +314,7 @@ impl Child {
         UserInput { content, ..UserInput::default() }
     }
 
-    /// Works until there is nothing more to do.
+    /// Runs until nothing is left to do, including background sub-agents.
     async fn work(
         &mut self,
         world: &SpawnContext,
@@ -330,7 +329,7 @@ impl Child {
             if end.reason != EndReason::Completed || cancel.is_cancelled() {
                 break Some(end);
             }
-            // What its own agents report is part of its work: it rests until then.
+            // The reports of its own sub-agents are part of its work: it waits for them.
             if !self.desk.tree().in_background(&self.facts.id).is_empty() {
                 if let Some(node) = self.desk.tree().nodes.get_mut(&self.facts.id) {
                     node.slot = None;
@@ -339,7 +338,7 @@ impl Child {
                     () = self.desk.child_news(&self.facts.id, &self.agent.inbox) => (),
                     () = cancel.cancelled() => (),
                 }
-                // One that was stopped does not wait for a place to end.
+                // A stopped agent does not wait for a concurrency slot.
                 let slot = tokio::select! {
                     slot = Arc::clone(&self.desk.slots).acquire_owned() => slot.ok(),
                     () = cancel.cancelled() => None,
@@ -364,8 +363,7 @@ impl Child {
         }
     }
 
-    /// Works on one message, and hears of its commands in the background
-    /// meanwhile.
+    /// Runs the agent on one message, and meanwhile passes it news of its background commands.
     async fn run(&mut self, world: &SpawnContext, input: UserInput, cancel: &CancellationToken) -> TurnEnd {
         let inbox = self.agent.inbox.clone();
         let run = self.agent.run(input, cancel);
@@ -425,13 +423,13 @@ impl Child {
         }
     }
 
-    /// Writes the report down, where it is safe before anybody is told.
+    /// Stores the report in the log before anyone receives it.
     async fn finish(mut self, mut report: AgentReport) -> AgentReport {
         report.left_running = self.left_running();
         report.outdated_reads = self.outdated_reads(&report);
         let json = serde_json::to_value(&report).unwrap_or(Value::Null);
         self.agent.keep(LogState::RunEnded { run: self.facts.run_id.clone(), report: json });
-        // A tool that finds tools holds the pool it is in.
+        // The tool search refers to the pool that contains it; this breaks the cycle.
         self.agent.tools.pool.set(haft_tool_runtime::Pool::assemble(Vec::new(), Vec::new()));
         self.meta.finished = true;
         self.meta.status = Some(report.status);
@@ -453,14 +451,14 @@ impl Child {
         report
     }
 
-    /// Files that it changed after the one it works for had read them.
+    /// Files that the agent changed after its parent had read them.
     fn outdated_reads(&self, report: &AgentReport) -> Vec<PathBuf> {
         let Some(files) = &self.files else { return Vec::new() };
         let is_outdated = |it: &&PathBuf| files.reads().is_outdated(&self.facts.parent, it);
         report.files_changed.iter().filter(is_outdated).cloned().collect()
     }
 
-    /// Commands of its own that still run.
+    /// The agent's commands that are still running.
     fn left_running(&self) -> Vec<String> {
         let all = self.tasks.iter().flat_map(|tasks| tasks.list());
         let own = all.filter(|it| it.about.agent == self.facts.id && it.status.name() == "running");
@@ -468,7 +466,7 @@ impl Child {
     }
 }
 
-/// How an agent ended, and why where that needs words.
+/// Status of a run, with an explanation if it needs one.
 fn ending(reason: &EndReason) -> (AgentStatus, Option<String>) {
     match reason {
         EndReason::Completed => (AgentStatus::Completed, None),
@@ -494,8 +492,7 @@ fn ending(reason: &EndReason) -> (AgentStatus, Option<String>) {
     }
 }
 
-/// What the calls of an agent pass through: the parent's tools and rights, and
-/// what the definition leaves of them.
+/// Builds the call state of an agent: its parent's tools and permissions, restricted by the definition.
 fn calls(
     world: &SpawnContext,
     desk: &SubagentRegistry,
@@ -587,13 +584,13 @@ fn settings(desk: &SubagentRegistry, birth: &SpawnJob) -> AgentSettings {
 pub(crate) fn effort_of(name: &str) -> Option<Effort> {
     let all = [Effort::Low, Effort::Medium, Effort::High, Effort::Xhigh, Effort::Max];
     if let Ok(share) = name.trim().parse::<usize>() {
-        // Of a hundred, a fifth each.
+        // A percentage: each fifth of 100 is one level.
         return (share <= 100).then(|| all[(share / 20).min(4)]);
     }
     all.into_iter().find(|it| it.as_str() == name.trim().to_ascii_lowercase())
 }
 
-/// What is told of a command: nobody's order.
+/// Input that reports a background command. Its author is not the user.
 fn news_of_task(text: String) -> UserInput {
     let origin = Some(json!({"kind": "task-notification"}));
     UserInput { content: vec![MessageBlock::Text { text }], origin, ..UserInput::default() }

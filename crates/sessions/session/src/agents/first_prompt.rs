@@ -1,15 +1,14 @@
-//! What an agent is told before its task: what its definition says, and what its
-//! kind learned before.
+//! The system prompt of a sub-agent: its definition and its memory.
 
 use haft_agent::{PromptBase, SystemPrompt};
 use haft_tool_runtime::CallSession;
 
 use super::{AgentDefinition, AgentMemory, SpawnContext, builtin::NOTES};
 
-/// Of what an agent learned before, so much is put into its prompt.
+/// Maximum bytes of the agent's memory that are put into its prompt.
 const MAX_LEARNED: usize = 16 << 10;
 
-/// The system prompt of an agent.
+/// Builds the system prompt of an agent.
 pub(super) async fn prompt(
     world: &SpawnContext,
     kind: &AgentDefinition,
@@ -32,7 +31,7 @@ pub(super) async fn prompt(
     prompt
 }
 
-/// What a kind of agent learned before, and where it keeps more.
+/// The memory of an agent kind, and where its files are.
 async fn learned(world: &SpawnContext, kind: &AgentDefinition, memory: AgentMemory) -> String {
     let places = world.premises.store.places();
     let safe: String =

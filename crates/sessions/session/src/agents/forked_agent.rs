@@ -1,4 +1,4 @@
-//! Forks: agents that go on from the conversation they are started in.
+//! Forks: sub-agents that continue their parent's conversation.
 
 use std::sync::Arc;
 
@@ -22,9 +22,8 @@ impl AgentDefinition {
     }
 }
 
-/// What the calls of a fork pass through. It has every tool of its parent, since
-/// its requests begin with the same list; those that speak with the person are
-/// refused when they are called.
+/// The call state of a fork. It declares every tool of its parent, because its requests must begin with
+/// the same tool list. Calls of tools that talk to the user are rejected.
 pub(super) fn fork_calls(birth: &SpawnJob, parent: &ParentCalls) -> CallSession {
     let shared = SharedPool::new(Pool::assemble(Vec::new(), Vec::new()));
     let pool = parent.pool.get().narrowed(|name, _| match name {
@@ -44,7 +43,7 @@ pub(super) fn fork_calls(birth: &SpawnJob, parent: &ParentCalls) -> CallSession 
     calls
 }
 
-/// How a fork asks: as its parent did, without its parent's limits.
+/// The request settings of a fork: its parent's, without its limits.
 pub(super) fn fork_settings(basis: &ForkBasis) -> AgentSettings {
     AgentSettings {
         limits: RunLimits::default(),
@@ -53,9 +52,8 @@ pub(super) fn fork_settings(basis: &ForkBasis) -> AgentSettings {
     }
 }
 
-/// The parent's conversation until the call that started the fork. Of the
-/// message with that call nothing else is kept: calls beside it have no results
-/// yet.
+/// The parent's conversation up to the call that started the fork. Other calls of the same message are
+/// left out: they have no results yet.
 pub(super) fn inherit(
     conversation: &mut Conversation,
     basis: &ForkBasis,
@@ -74,7 +72,7 @@ pub(super) fn inherit(
     conversation.inherit(&messages)
 }
 
-/// What a fork hears first.
+/// The first message of a fork.
 pub(super) fn first_words(facts: &ChildIdentity, task: &str, context: Vec<String>) -> UserInput {
     let text = |text: String| MessageBlock::Text { text };
     let mut content = vec![
@@ -89,7 +87,8 @@ pub(super) fn first_words(facts: &ChildIdentity, task: &str, context: Vec<String
     UserInput { content, ..UserInput::default() }
 }
 
-/// Lets the requests of an agent begin like those it is a fork of.
+/// Makes the requests of an agent begin like those of the agent it was forked from, for the prompt
+/// cache.
 pub(super) fn begin_like(agent: &mut Agent, basis: Option<&ForkBasis>) {
     if let Some(basis) = basis {
         agent.fork_from(basis);

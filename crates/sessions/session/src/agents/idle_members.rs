@@ -1,4 +1,4 @@
-//! Members of a team that run out of work: hooks may have more for them.
+//! Idle team members: hooks can give them more work.
 
 use haft_agent::UserInput;
 use haft_hooks::{EventInput, HookDecision, HookEvent, HookInput, OtherInput};
@@ -9,17 +9,17 @@ use serde_json::json;
 use super::{ChildIdentity, SubagentRegistry};
 use crate::SessionEventKind;
 
-/// A hook that always has more is not heard for ever.
+/// Maximum number of times in a row that hooks can keep a member from ending.
 const MAX_OBJECTIONS: u32 = 20;
 
-/// How often a member was kept at work.
+/// Counts how often hooks kept a member working.
 #[derive(Debug, Default)]
 pub(super) struct IdleMember {
     objections: u32,
 }
 
 impl IdleMember {
-    /// A member is about to end: what hooks want it to do before, if anything.
+    /// Runs the hooks before a member ends. Returns what it has to do first, if anything.
     pub(super) async fn objection(
         &mut self,
         desk: &SubagentRegistry,

@@ -1,4 +1,4 @@
-//! Agents that work in a worktree of their own.
+//! Sub-agents that work in a git worktree of their own.
 
 use std::{path::Path, sync::Arc};
 
@@ -10,7 +10,7 @@ use haft_worktree::WorktreeRecord;
 use super::{AgentReport, ParentCalls, SpawnContext, SubagentRegistry, spawner::SpawnJob};
 use crate::{agents::spawner::SpawnOrigin, environment::WorktreeRestriction};
 
-/// Where an agent works, if it is kept apart.
+/// The worktree an isolated agent works in.
 #[derive(Clone, Debug)]
 pub(crate) struct AgentIsolation {
     record: WorktreeRecord,
@@ -26,15 +26,15 @@ impl AgentIsolation {
         self.branch.as_deref()
     }
 
-    /// Files that are not the agent's to change.
+    /// The checkout the agent must not change.
     pub(super) fn kept_out(&self) -> Option<ExcludedDir> {
         let (of, but) = (self.record.top.clone(), self.record.path.clone());
         (!self.record.is_of_hook).then_some(ExcludedDir { of, but })
     }
 }
 
-/// Gives an agent that is about to begin its worktree, where it has one: a new
-/// one, or the one it had. An error says why it cannot begin.
+/// Creates the worktree of an agent that is about to start, or reuses its earlier one. Fails with a text
+/// about why the agent cannot start.
 pub(super) async fn isolate(
     world: &Arc<SpawnContext>,
     desk: &Arc<SubagentRegistry>,
@@ -51,7 +51,7 @@ pub(super) async fn isolate(
     };
     if let Some(meta) = earlier {
         birth.cwd = Arc::from(meta.cwd.as_path());
-        // On another machine it is not ours to look.
+        // A directory on a tool host cannot be checked here.
         if world.premises.hosts.get().is_none() && !meta.cwd.is_dir() {
             return Err(format!("the directory it worked in is gone: {}", meta.cwd.display()));
         }
@@ -61,7 +61,7 @@ pub(super) async fn isolate(
             birth.isolation = Some(AgentIsolation { record, branch: meta.worktree_branch.clone() });
         }
     } else if birth.order.worktree || birth.kind.worktree {
-        // Who works in a worktree shares it with those it starts.
+        // An agent in a worktree shares it with the sub-agents it spawns.
         if walls.fence_of(&facts.parent).is_none() {
             let parent = parent_calls(world, desk, &facts.parent);
             if parent.is_none_or(|it| it.pipeline.gate.permissions().policy().plans()) {
@@ -87,7 +87,7 @@ pub(super) async fn isolate(
     Ok(())
 }
 
-/// What the calls of the agent that starts another one pass through.
+/// The call state of the parent of an agent.
 pub(super) fn parent_calls(
     world: &SpawnContext,
     desk: &SubagentRegistry,
@@ -105,8 +105,8 @@ fn call_context(birth: &SpawnJob) -> CallContext {
     cx
 }
 
-/// An agent has ended: its worktree goes where nothing is in it. Where it stays,
-/// the report says so.
+/// Removes the worktree of an agent that has ended, if it contains no changes. Otherwise the report
+/// names it.
 pub(super) async fn settle(world: &SpawnContext, birth: &SpawnJob, report: &mut AgentReport) {
     world.premises.walls.unfence(&birth.facts.id);
     let (Some(isolation), Some(worktrees)) = (&birth.isolation, &world.worktrees) else { return };

@@ -1,4 +1,4 @@
-//! Kinds of agents: what files, hosts and Haft itself describe.
+//! Kinds of agents (agent definitions), from files, hosts and Haft itself.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -8,91 +8,91 @@ use serde_json::{Map, Value};
 
 use crate::extensions::{FrontMatter, LineProblem};
 
-/// A kind of agent.
+/// An agent definition.
 #[derive(Clone, Debug, Default)]
 pub struct AgentDefinition {
-    /// What it is called.
+    /// Name of the kind.
     pub name: String,
-    /// When to use it.
+    /// When to use the agent; read by the model.
     pub description: String,
-    /// Its system prompt.
+    /// The system prompt.
     pub prompt: String,
-    /// Only these tools, if it says so.
+    /// Names of the only tools the agent may have; `None` for those of its parent.
     pub tools: Option<Vec<String>>,
-    /// Never these.
+    /// Names of tools the agent must not have.
     pub disallowed: Vec<String>,
-    /// Its model, if it names one.
+    /// Model name or alias; `None` inherits the parent's.
     pub model: Option<String>,
-    /// How hard it tries.
+    /// Effort level; `None` inherits the parent's.
     pub effort: Option<String>,
-    /// The mode it works in.
+    /// Permission mode; ignored if it is looser than the parent's and the source may not loosen it.
     pub mode: Option<PermissionMode>,
-    /// Requests at most.
+    /// Maximum number of model requests of a run; `None` for no limit.
     pub max_turns: Option<u32>,
-    /// Whether its runs are in the background, whatever a call says.
+    /// Whether runs are always in the background or always in the foreground; `None` leaves it to the
+    /// call.
     pub background: Option<bool>,
-    /// Whether its runs have a worktree of their own.
+    /// Whether each run gets its own git worktree.
     pub worktree: bool,
-    /// Skills it begins with.
+    /// Names of skills loaded at the start of a run.
     pub skills: Vec<String>,
-    /// Hooks of its runs.
+    /// Hooks that are active during runs.
     pub hooks: Vec<HookDefinition>,
-    /// Where it keeps what it learns.
+    /// Where the agent keeps its memory; `None` for no memory.
     pub memory: Option<AgentMemory>,
-    /// Whether it is not told what the user and the project want every session
-    /// to know.
+    /// Whether the memory files of user and project are left out of the prompt.
     pub without_memory: bool,
-    /// Said again at the end of its first message.
+    /// Text repeated at the end of the first message.
     pub reminder: Option<String>,
-    /// Said first where it is the main agent of a session.
+    /// First prompt when this is the main agent of a session.
     pub initial_prompt: Option<String>,
-    /// Tokens from which on its conversation is made shorter.
+    /// Number of context tokens at which the conversation is compacted.
     pub compact_window: Option<u64>,
-    /// What its report must follow.
+    /// JSON Schema that the report must match.
     pub output_schema: Option<Value>,
-    /// Servers of the session whose tools it has beside those it lists.
+    /// Names of session MCP servers whose tools the agent gets in addition to `tools`.
     pub servers: Vec<String>,
-    /// Servers of its own, by name: each of its runs has them to itself.
+    /// MCP servers of its own, by name. Each run starts its own instances.
     pub own_servers: Map<String, Value>,
-    /// Money at most for one of its runs, with those it starts.
+    /// Maximum cost of a run in US dollars, including agents it starts.
     pub max_usd: Option<f64>,
-    /// Where it is described.
+    /// Where the definition comes from.
     pub source: AgentSource,
-    /// The file.
+    /// The file of the definition, if any.
     pub file: Option<PathBuf>,
 }
 
-/// Where a kind keeps what it learns.
+/// Where an agent keeps its memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AgentMemory {
-    /// With the person, for all projects.
+    /// In the user's home directory, for all projects.
     User,
-    /// In the project, for everybody.
+    /// In the project, shared with other users.
     Project,
-    /// In the project, for this person.
+    /// In the project, for this user only.
     Local,
 }
 
-/// Who describes a kind.
+/// Source of an agent definition.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum AgentSource {
-    /// The organisation.
+    /// Managed settings of the organisation.
     Managed,
-    /// The program that embeds the session, or a flag.
+    /// The embedding program, or a command line flag.
     Host,
-    /// A file of the project.
+    /// A file in the project.
     Project,
-    /// A file of the person.
+    /// A file in the user's home directory.
     User,
-    /// A plugin.
+    /// The plugin with this name.
     Plugin(String),
-    /// Haft itself.
+    /// Built into Haft.
     #[default]
     BuiltIn,
 }
 
 impl AgentSource {
-    /// In a word or two, for people.
+    /// A short label for users.
     pub fn label(&self) -> String {
         match self {
             Self::Managed => String::from("managed"),
@@ -104,29 +104,29 @@ impl AgentSource {
         }
     }
 
-    /// Whether its definitions may let an agent do more than its parent's mode
-    /// does: whoever runs the session answers for that, files do not.
+    /// Whether definitions of this source may use a mode looser than the parent's. True for sources
+    /// whose author runs the session; false for files.
     pub(crate) fn may_loosen(&self) -> bool {
         matches!(self, Self::Managed | Self::Host)
     }
 
-    /// Whether its hooks run: a project's own files are no yes to commands, and
-    /// plugins have hooks of their own.
+    /// Whether hooks of such a definition run. Not for project files, which the user did not approve as
+    /// commands, nor for plugins, whose hooks are declared elsewhere.
     fn may_hook(&self) -> bool {
         matches!(self, Self::Managed | Self::Host | Self::User)
     }
 }
 
-/// A file that does not describe an agent as it should.
+/// A problem in an agent file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AgentProblem {
-    /// The file.
+    /// Path of the file.
     pub file: PathBuf,
-    /// The line, counted from 1.
+    /// Line number, starting at 1.
     pub line: usize,
-    /// What is wrong, and what follows.
+    /// What is wrong, and its consequence.
     pub reason: String,
-    /// Whether the agent is not there because of it.
+    /// Whether the definition is ignored because of it.
     pub is_lost: bool,
 }
 
@@ -137,7 +137,7 @@ impl std::fmt::Display for AgentProblem {
     }
 }
 
-/// Every field a definition may have.
+/// All valid fields of a definition.
 const FIELDS: [&str; 24] = [
     "name",
     "description",
@@ -166,7 +166,7 @@ const FIELDS: [&str; 24] = [
 ];
 
 impl AgentDefinition {
-    /// The kind a file describes, if it does, and what is wrong with the file.
+    /// Parses an agent file. Returns the definition, unless it is unusable, and the problems found.
     pub(crate) fn of_file(
         mut front: FrontMatter,
         file: PathBuf,
@@ -248,8 +248,8 @@ impl AgentDefinition {
         }
     }
 
-    /// Servers: names of those of the session, and descriptions of its own, which
-    /// are commands: a project's file is no yes to them.
+    /// Reads `mcpServers`: names of session servers, and configurations of own ones. The latter are
+    /// commands, so those of project files are ignored.
     fn take_servers(&mut self, front: &mut FrontMatter) {
         let listed: Vec<Value> = match front.get("mcpServers").cloned() {
             None => return,
@@ -283,7 +283,7 @@ impl AgentDefinition {
         }
     }
 
-    /// What its reports and its conversation are like.
+    /// Reads the fields about report and conversation.
     fn take_shape(&mut self, front: &mut FrontMatter) {
         if let Some(text) = front.text("autoCompactWindow") {
             self.compact_window = text.parse::<u64>().ok().filter(|it| 1_000 <= *it);
@@ -326,7 +326,7 @@ impl AgentDefinition {
                 let reason = format!("isolation {other:?} is not known; it works in a worktree");
                 let line = front.line_of("isolation");
                 front.problem(line, reason);
-                // Never less isolated than somebody wanted.
+                // An unknown isolation value means a worktree: never less isolated than requested.
                 self.worktree = true;
             }
         }
@@ -350,7 +350,7 @@ impl AgentDefinition {
         }
         let source = Arc::new(HookSource::Named(format!("the agent {}", self.name)));
         let mut hooks = hooks;
-        // An agent's own stop is the stop of a sub-agent.
+        // A `Stop` hook of an agent definition is run as `SubagentStop`.
         if let Some(table) = hooks.as_object_mut()
             && let Some(stop) = table.remove("Stop")
         {

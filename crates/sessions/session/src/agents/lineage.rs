@@ -1,4 +1,4 @@
-//! Who an agent comes from, and what that leaves it.
+//! Ancestors of an agent, and the restrictions it inherits from them.
 
 use std::sync::{Arc, PoisonError};
 
@@ -8,7 +8,7 @@ use haft_types::AgentId;
 use super::{AgentDefinition, AgentModels, ChildIdentity, ParentCalls, SubagentRegistry};
 
 impl SubagentRegistry {
-    /// An agent and those above it, itself first; nothing for the main agent.
+    /// An agent and its ancestors, itself first; empty for the main agent.
     pub(crate) fn line_above(&self, id: &AgentId) -> Vec<Arc<ChildIdentity>> {
         let tree = self.tree();
         let mut line = Vec::new();
@@ -20,25 +20,25 @@ impl SubagentRegistry {
         line
     }
 
-    /// The main agent is of this kind: what its definition says about kinds of
-    /// agents and about skills holds for it and for all it starts.
+    /// Makes the main agent use this definition, whose limits on agent kinds and skills then apply to
+    /// all agents.
     pub(crate) fn lead_as(&self, kind: &Arc<AgentDefinition>) {
         self.tree().kinds_of_main = kind.may_start();
         *self.kind_of_main.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(kind));
     }
 
-    /// The kind that the main agent is of, if it is of one.
+    /// The definition the main agent uses, if any.
     pub(crate) fn kind_of_main(&self) -> Option<Arc<AgentDefinition>> {
         self.kind_of_main.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What the calls of an agent that works pass through.
+    /// The call state of a running agent.
     pub(crate) fn calls_of(&self, id: &AgentId) -> Option<ParentCalls> {
         self.tree().nodes.get(id)?.calls.clone()
     }
 
-    /// The call's model, the definition's, the usual one of agents, the parent's;
-    /// and which of them it is, in words.
+    /// The model of a new agent and a text about its source. Order: the call, the definition, the
+    /// default model of sub-agents, the parent.
     pub(super) fn model_for(
         &self,
         order: &SubagentRequest,
@@ -59,7 +59,7 @@ impl SubagentRegistry {
         let named = [of_call, of_kind].into_iter().flatten().find(|(it, _)| *it != "inherit");
         let Some((name, from)) = named else { return inherited };
         let model = catalog.resolve(name).to_owned();
-        // What the settings do not offer, no file of a project and no model gets.
+        // A model excluded by the settings is not used, whoever names it.
         match policy.refusal(catalog, &model) {
             None => (model, from),
             Some(_) => {
@@ -69,7 +69,7 @@ impl SubagentRegistry {
         }
     }
 
-    /// The window of a model, where models are known.
+    /// The context window of a model in tokens, if known.
     pub(super) fn window_of(&self, model: &str) -> Option<u64> {
         match &self.models {
             AgentModels::Known { catalog, .. } => Some(catalog.get(model).window),
@@ -77,26 +77,26 @@ impl SubagentRegistry {
         }
     }
 
-    /// The skills that a kind leaves its agents, if its tools name some.
+    /// The skills that a kind's definition allows; `None` for all.
     pub(crate) fn skills_of_kind(&self, kind: &str) -> Option<Vec<String>> {
         self.shelf().find(kind)?.may_use_skills()
     }
 
-    /// The same of the main agent's kind.
+    /// The skills that the main agent's definition allows; `None` for all.
     pub(crate) fn skills_of_main(&self) -> Option<Vec<String>> {
         self.kind_of_main()?.may_use_skills()
     }
 }
 
-/// Where the model of an agent comes from when nobody names one.
+/// Source text for a model inherited from the parent.
 const FROM_PARENT: &str = "the agent that started it";
 
-/// The variable that names the usual model of agents.
+/// The environment variable with the default model of sub-agents.
 pub(crate) const USUAL_MODEL: &str = "CLAUDE_CODE_SUBAGENT_MODEL";
 
 impl AgentDefinition {
-    /// The model that its definition names, or else the variable, and which of them
-    /// it is, in words; nothing where it has that of the agent that starts it.
+    /// The model the definition or the variable names, and a text about which of them; `None` if the
+    /// agent inherits its parent's.
     pub fn model_named<'a>(&'a self, usual: Option<&'a str>) -> Option<(&'a str, String)> {
         let file = self.file.as_ref().map(|it| format!(" ({})", it.display())).unwrap_or_default();
         let own = self.model.as_deref().map(|it| (it, format!("its definition{file}")));
@@ -104,7 +104,7 @@ impl AgentDefinition {
         own.or(usual).filter(|(it, _)| *it != "inherit")
     }
 
-    /// Only these skills may be used by it, if its tools say so (`Skill(a, b)`).
+    /// The skills its tool list allows (`Skill(a, b)`); `None` for all.
     fn may_use_skills(&self) -> Option<Vec<String>> {
         let listed = self.tools.as_ref()?.iter().filter_map(|tool| {
             let (name, rest) = tool.split_once('(')?;
@@ -115,7 +115,7 @@ impl AgentDefinition {
         (!names.is_empty()).then_some(names)
     }
 
-    /// The same kind without these tools.
+    /// The same definition, additionally without these tools.
     pub(super) fn narrowed_by(self: Arc<Self>, disallowed: &[String]) -> Arc<Self> {
         if disallowed.is_empty() {
             return self;

@@ -1,4 +1,4 @@
-//! Agents of a session that is over, or goes on elsewhere, as their logs tell.
+//! Sub-agents as read from the logs of a session.
 
 use std::path::{Path, PathBuf};
 
@@ -11,37 +11,36 @@ use serde_json::{Map, Value, json};
 use super::{AgentLogs, rights::MayStart};
 use crate::{OpenError, environment::SessionEnvironment};
 
-/// An agent that another one started, as its log tells.
+/// A sub-agent, as described by its log.
 #[derive(Clone, Debug)]
 pub struct LoggedAgent {
-    /// Its id.
     pub id: String,
-    /// The agent that started it; nothing for the main one.
+    /// Id of the agent that started it; `None` for the main agent.
     pub parent: Option<String>,
-    /// The name it is reached by.
+    /// Name it is addressed by, if any.
     pub name: Option<String>,
     /// Its kind.
     pub kind: String,
-    /// What it does, in a few words.
+    /// A few words about its task.
     pub description: String,
-    /// How it ended; `unfinished` where it did not, or still works.
+    /// Status of its last run; `unfinished` if it has not ended.
     pub status: String,
     /// Its model.
     pub model: String,
-    /// Who chose it, in words; nothing where its log does not say.
+    /// Where the model was chosen, as text; empty if the log does not say.
     pub model_from: String,
-    /// How far below the main agent it is.
+    /// Depth below the main agent.
     pub depth: u32,
-    /// Its worktree, if it has one of its own.
+    /// Path of its own worktree, if any.
     pub worktree: Option<PathBuf>,
-    /// Its log.
+    /// Path of its log.
     pub log: PathBuf,
-    /// What it cost, as far as its log says.
+    /// Cost according to its log, if recorded.
     pub cost: Option<SessionCost>,
 }
 
 impl LoggedAgent {
-    /// For programs.
+    /// Converts the entry to JSON for scripts.
     pub fn to_json(&self) -> Value {
         let cost = self.cost.as_ref();
         json!({
@@ -55,8 +54,7 @@ impl LoggedAgent {
     }
 }
 
-/// The agents of the session with this log: every one right before those it
-/// started.
+/// The sub-agents of the session with this log, each directly before those it started.
 pub fn logged_agents(log: &Path) -> Vec<LoggedAgent> {
     let logs = AgentLogs::beside(log, SessionId::from(String::new()), Map::new(), false);
     let mut all: Vec<LoggedAgent> = logs
@@ -87,14 +85,13 @@ pub fn logged_agents(log: &Path) -> Vec<LoggedAgent> {
         .collect();
     let mut ordered = Vec::new();
     put_below(None, &mut all, &mut ordered);
-    // Those whose parent has no log.
+    // Agents whose parent has no log.
     ordered.append(&mut all);
     ordered
 }
 
-/// What a session and its agents have used, as their logs tell; nothing where it has
-/// no agents. The sum that a session keeps itself lacks what agents used since its
-/// last prompt ended, if the process was killed then.
+/// Usage and cost of a session and its sub-agents, summed from their logs; `None` without sub-agents.
+/// The session's own sum lacks sub-agent usage since the last completed turn if the process was killed.
 pub(crate) fn logged_spending(log: &Path) -> Option<(Usage, f64)> {
     let of_agents = costs_of_agents(log);
     if of_agents.is_empty() {
@@ -108,8 +105,8 @@ pub(crate) fn logged_spending(log: &Path) -> Option<(Usage, f64)> {
     Some((usage, usd))
 }
 
-/// How many requests of a session and its agents were answered, and what they cost in
-/// dollars, as their logs tell.
+/// Number of answered model requests of a session and its sub-agents, and their cost in US dollars,
+/// according to their logs.
 pub fn logged_requests(log: &Path) -> (u64, f64) {
     let costs = costs_of_agents(log).into_iter().chain(session_cost::of_log(log).ok());
     costs.fold((0, 0.0), |(requests, usd), cost| (requests + cost.requests, usd + cost.usd))
@@ -137,8 +134,8 @@ fn put_below(parent: Option<&str>, all: &mut Vec<LoggedAgent>, ordered: &mut Vec
 }
 
 impl SessionEnvironment {
-    /// The rights and tools of an agent of a kind that the main agent would start
-    /// here; an error where there is no such kind.
+    /// Permissions and tools of a sub-agent of this kind started by the main agent. Fails for an unknown
+    /// kind.
     pub fn agent_rights(self: &std::sync::Arc<Self>, name: &str) -> Result<(Policy, Pool), OpenError> {
         let (kinds, _) = self.agents();
         let flat = |text: &str| text.to_ascii_lowercase().replace(['-', '_', ' '], "");

@@ -1,4 +1,4 @@
-//! Messages between agents, and agents that go on because of one.
+//! Messages between agents, and resuming an agent that receives one.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -16,10 +16,10 @@ use super::{
     spawner::{SpawnJob, SpawnOrigin},
 };
 
-/// How long an agent that is to end has for its last words.
+/// Time a terminated agent gets to finish its last message.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// What an agent is told that is to end.
+/// Prompt for an agent that has to end.
 const SHUT_DOWN: &str =
     "You are asked to end. Write your last report now: what is done, and what is left. Call no tools.";
 
@@ -55,7 +55,7 @@ impl SubagentRegistry {
             body,
         };
         if let Some(logs) = self.logs() {
-            // It is kept before anybody is told that it is on its way.
+            // Stored before anyone is told that the message was sent.
             let kept = letter.clone();
             let written = tokio::task::spawn_blocking(move || logs.keep_letter(&kept)).await;
             if !matches!(written, Ok(Ok(()))) {
@@ -93,7 +93,7 @@ impl SubagentRegistry {
         self.revive(&facts, letter, cx)
     }
 
-    /// An agent that has ended goes on in the background, where it left off.
+    /// Resumes an agent that has ended, in the background.
     fn revive(&self, facts: &ChildIdentity, letter: &AgentMessage, cx: &CallContext) -> DeliveryReceipt {
         let Some(kind) = self.shelf().find(&facts.kind).cloned() else {
             return DeliveryReceipt::refused(format!("there is no kind {} any more", facts.kind));
@@ -114,7 +114,7 @@ impl SubagentRegistry {
         let order = SubagentRequest { prompt: letter.body.clone(), ..SubagentRequest::default() };
         let mut birth = SpawnJob::new(Arc::clone(&facts), Arc::clone(&kind), order, Arc::clone(&cx.cwd));
         birth.from = SpawnOrigin::ItsLog(Box::new(letter.input()));
-        // What nobody read while it rested comes with it.
+        // Messages that arrived while it was ended are delivered too.
         if let Some(node) = self.tree().nodes.get(&facts.id) {
             birth.inbox = node.inbox.clone();
         }
@@ -123,8 +123,8 @@ impl SubagentRegistry {
         DeliveryReceipt { success: true, message, resumed: Some(facts.id.to_string()) }
     }
 
-    /// An agent that ended while something was said to it goes on with that. What
-    /// it cannot go on with waits until it does.
+    /// Resumes an agent that received a message while it was ending. Messages it cannot be resumed with
+    /// are kept.
     pub(super) fn go_on_with_mail(&self, facts: &ChildIdentity) {
         let Some(kind) = self.shelf().find(&facts.kind).cloned() else { return };
         if facts.log.as_ref().is_none_or(|log| !log.is_file()) {
@@ -152,7 +152,7 @@ impl SubagentRegistry {
         self.begin(&facts, &kind, birth);
     }
 
-    /// An agent has a moment for its last words, and then ends.
+    /// Gives an agent time for a last message, then ends it.
     async fn shut_down(&self, to: &str, reason: Option<String>, cx: &CallContext) -> DeliveryReceipt {
         let Some(id) = self.tree().find_for(&cx.agent_id, to) else {
             return DeliveryReceipt::refused(format!("there is no agent {to}"));
@@ -177,7 +177,7 @@ impl SubagentRegistry {
         }
         if tokio::time::timeout(LAST_WORDS, ended(&mut signal)).await.is_err() {
             self.tree().stop(&id, StoppedBy::Parent);
-            // Who is told that it ends can rely on it.
+            // The caller may rely on the agent having ended.
             tokio::time::timeout(LAST_WORDS, ended(&mut signal)).await.ok();
         }
         DeliveryReceipt {
@@ -212,7 +212,7 @@ impl AgentMailer for SubagentRegistry {
             match letter {
                 LetterText::Text(body) => self.deliver(to, body, cx).await,
                 LetterText::Request(request) => self.shut_down(to, request.reason, cx).await,
-                // Carried out by whoever reads it: a yes changes no right and no mode.
+                // The receiving agent acts on it: an approval changes no permission and no mode.
                 LetterText::Answer(answer) => self.deliver(to, answer.words(), cx).await,
             }
         })

@@ -1,4 +1,4 @@
-//! Reports and messages on their way to an agent.
+//! Reports and messages queued for an agent.
 
 use std::sync::Arc;
 
@@ -10,34 +10,33 @@ use serde_json::{Value, json};
 
 use super::agent_tree::ReportWaiter;
 
-/// Something an agent is to hear.
+/// An item of an agent's mail.
 #[derive(Clone, Debug)]
 pub(crate) struct MailItem {
     pub(super) waiter: ReportWaiter,
     pub(super) what: MailBody,
 }
 
-/// What an agent is to hear.
+/// Content of a mail item.
 #[derive(Clone, Debug)]
 pub(super) enum MailBody {
-    /// An agent it started has ended.
+    /// The report of a sub-agent that has ended, and the call that started it.
     Report(Arc<AgentReport>, CallId),
-    /// Another agent says something.
+    /// A message of another agent.
     Letter(AgentMessage),
 }
 
-/// A message from one agent to another, as it is kept until it was read.
+/// A message from one agent to another, as stored on disk.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) struct AgentMessage {
-    /// Names it, so that it is read once.
+    /// Unique id, so that the message is delivered once.
     pub(super) id: String,
-    /// The agent that wrote it.
+    /// Id of the sender.
     pub(super) from: String,
-    /// What that agent is called.
+    /// Name of the sender.
     pub(super) name: String,
-    /// The agent it is for.
+    /// Id of the receiver.
     pub(super) to: String,
-    /// What it says.
     pub(super) body: String,
 }
 
@@ -50,7 +49,7 @@ impl AgentMessage {
         ))
     }
 
-    /// As the agent that gets it hears it. Its log says which message it was.
+    /// The message as model input. The receiver's log records its id.
     pub(super) fn input(&self) -> UserInput {
         let content = vec![MessageBlock::Text { text: self.text() }];
         UserInput { content, origin: Some(self.origin()), ..UserInput::default() }
@@ -64,8 +63,8 @@ impl AgentMessage {
     }
 }
 
-/// What an agent hears of all this; several at once are one message. The log
-/// says which runs and messages it is about, so that each is told once.
+/// Combines mail into one input. The log records the ids of runs and messages, so that each is delivered
+/// once.
 pub(super) fn notice(mail: &[MailItem]) -> Option<UserInput> {
     let mut origin = json!({"kind": "task-notification", "producer": "session-task"});
     let (mut content, mut runs, mut letters) = (Vec::new(), Vec::new(), Vec::new());

@@ -1,18 +1,17 @@
-//! Agents that other agents start.
+//! Sub-agents: agents that other agents start.
 //!
-//! `shelf` knows the kinds, `desk` is what tools reach, `tree` holds who works
-//! for whom, `nursery` and `child` make and run them, `record` keeps their logs,
-//! `delivery` brings reports to parents.
+//! `shelf` and `kind` hold the agent definitions, `registry` is the interface for tools and the session,
+//! `agent_tree` holds the state of all agents, `spawner` and `child_run` start and run them,
+//! `agent_logs` writes their logs, `mail` and `mail_item` deliver reports and messages.
 //!
-//! **Invariant:** an agent never has more rights than the one that started it,
-//! at any moment: its permissions are a live view on its parent's.
+//! **Invariant:** a sub-agent never has a tool or passes a deny rule that its parent does not: its
+//! permissions are a live view of its parent's. Its permission mode may be looser only if its definition
+//! comes from a source that may loosen it.
 //!
-//! **Invariant:** every run that began has exactly one report, and the report
-//! reaches the one that started it exactly once, also when the process dies in
-//! between.
+//! **Invariant:** every run that started produces exactly one report, which is delivered to its
+//! parent exactly once, also if the process dies in between.
 //!
-//! **Invariant:** whether somebody waits for an agent changes nothing but where
-//! its report goes.
+//! **Invariant:** whether a call waits for an agent affects only where its report is delivered.
 
 mod agent_logs;
 mod agent_tasks;

@@ -1,5 +1,4 @@
-//! Servers that a definition describes itself: started for one run, and stopped
-//! behind its report.
+//! MCP servers that an agent definition brings: started for one run and stopped after its report.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -14,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{AgentDefinition, ChildIdentity, SpawnContext, SubagentRegistry, rights::matches_pattern};
 use crate::SessionEventKind;
 
-/// An agent does not wait longer for its servers: it begins without them.
+/// Maximum time an agent waits for its servers; afterwards it starts without them.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The servers of one run.
@@ -32,8 +31,8 @@ impl PrivateServers {
         self.manager.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts them, and waits until their tools are known. What is in the way of
-    /// one is told, and costs no other anything.
+    /// Starts the servers and waits until their tools are known. A problem of one server is reported and
+    /// does not affect the others.
     pub(super) async fn start(
         &self,
         world: &SpawnContext,
@@ -62,7 +61,7 @@ impl PrivateServers {
         }
     }
 
-    /// Puts their tools behind those the agent has, but for what is ruled out.
+    /// Adds their tools to the agent's, unless the definition excludes them.
     pub(super) fn join(&self, pool: &SharedPool, pipeline: &Pipeline, kind: &AgentDefinition) {
         let Some(manager) = self.manager().clone() else { return };
         let policy = pipeline.gate.permissions().policy();
@@ -75,13 +74,13 @@ impl PrivateServers {
         pool.set(pool.get().with_more(tools));
     }
 
-    /// Whether a name in a definition means something of them.
+    /// Whether a tool pattern in a definition refers to one of these servers.
     pub(super) fn brings(&self, pattern: &str) -> bool {
         let Some(manager) = self.manager().clone() else { return false };
         manager.tools().iter().any(|it| it.name() == pattern || matches_pattern(pattern, it.name()))
     }
 
-    /// The run is over.
+    /// Stops the servers after the run.
     pub(super) async fn stop(&self) {
         let manager = self.manager().take();
         if let Some(manager) = manager {

@@ -1,9 +1,9 @@
-//! Agents of an earlier process: what became of each run, and what of it nobody
-//! heard.
+//! Recovers the sub-agents of an earlier process: the outcome of each run, and which outcomes were not
+//! delivered.
 //!
-//! **Invariant:** every run that was begun, or that a call was told had begun, is
-//! told exactly once: its own log says how it ended, the log of the one that
-//! started it says whether that was heard.
+//! **Invariant:** every run that was started, or that a call result reported as started, is
+//! delivered exactly once. The run's own log says how it ended; its parent's log says whether that was
+//! delivered.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -26,17 +26,17 @@ use super::{
     mail_item::{MailBody, MailItem, notice},
 };
 
-/// Why a run has no report of its own.
+/// Reason for a run without a report.
 const PROCESS_ENDED: &str = "the process it ran in ended before it did";
 
 impl AgentLogs {
-    /// Agents of an earlier process: what each was, and the report of its last
-    /// run; one that did not end gets one that says so.
+    /// The sub-agents of an earlier process with the report of each last run. A run that did not end
+    /// gets a report that says so.
     pub(super) fn left(&self) -> Vec<(AgentId, AgentMeta, AgentReport)> {
         self.all_runs().into_iter().filter_map(|(id, meta, mut runs)| Some((id, meta, runs.pop()?))).collect()
     }
 
-    /// The same with the reports of all runs, the oldest first.
+    /// Like [`Self::left`], with the reports of all runs, oldest first.
     fn all_runs(&self) -> Vec<(AgentId, AgentMeta, Vec<AgentReport>)> {
         let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let mut ids: Vec<AgentId> = entries
@@ -47,7 +47,7 @@ impl AgentLogs {
             .collect();
         ids.sort();
         let mut all: Vec<_> = ids.into_iter().filter_map(|id| self.runs_of(id)).collect();
-        // Who began last has the name that several have had.
+        // A name used by several agents belongs to the one started last.
         all.sort_by_key(|(_, meta, _)| meta.began_at);
         all
     }
@@ -58,7 +58,7 @@ impl AgentLogs {
         let mut found = LoggedRuns::default();
         haft_agent::log::read(&path, |entry| found.take(entry)).ok();
         found.end();
-        // The log is the truth: the small file may be of a run before or after.
+        // The log is authoritative: the metadata file may describe an earlier or later run.
         match found.runs.last().and_then(|it| it.run.clone()) {
             Some(last) if found.runs.iter().any(|it| it.run.as_ref() == Some(&meta.run_id)) => {
                 meta.run_id = last;
@@ -103,12 +103,12 @@ struct LoggedRuns {
     unpaid: UnpaidAnswers,
 }
 
-/// One of them.
+/// One run of an agent.
 #[derive(Default)]
 struct LoggedRun {
     run: Option<String>,
     report: Option<AgentReport>,
-    /// The last thing it said, and what it did until then: all there is of one that was killed.
+    /// Its last text and activity so far: all that is known of a killed run.
     text: String,
     requests: u32,
     untold: u32,
@@ -127,7 +127,7 @@ impl LoggedRuns {
         }
     }
 
-    /// A run is over: its last answer counts, although nobody wrote down its cost.
+    /// Records the end of a run: its last answer counts even if its cost was not recorded.
     fn end(&mut self) {
         if let Some(unpaid) = self.unpaid.end() {
             self.count(&unpaid);
@@ -176,9 +176,8 @@ fn text_of(message: &Message) -> String {
 }
 
 impl SubagentRegistry {
-    /// Knows the agents of an earlier process again. Reports that the main agent
-    /// has not heard, as its log says, come with its next request; those of
-    /// agents that others started come when these go on.
+    /// Registers the agents of an earlier process. Reports that the main agent's log does not contain go
+    /// along with its next request; those for sub-agents are delivered when these are resumed.
     pub(crate) fn recover(&self, main_log: &Path) {
         let Some(logs) = self.logs() else { return };
         let heard = LoggedDeliveries::read(main_log);
@@ -189,7 +188,7 @@ impl SubagentRegistry {
             let last = runs.len().saturating_sub(1);
             for (number, report) in runs.iter().enumerate() {
                 known.insert(report.run_id.clone());
-                // Who asked for the task by its id has heard of its last run.
+                // A caller that read the task by its id has received the report of its last run.
                 let is_told =
                     heard.told.contains(&report.run_id) || number == last && heard.told.contains(id.as_str());
                 let report = Arc::new(report.clone());
@@ -219,8 +218,7 @@ impl SubagentRegistry {
         }
         for letter in logs.letters() {
             let reader = AgentId::new(letter.to.as_str());
-            // That a team has ended is known from the team: whether its mail was taken
-            // back too does not matter.
+            // A message to a member of an ended team is void, whether or not that was recorded.
             if self.tree().is_of_ended_team(&reader) {
                 continue;
             }
@@ -235,16 +233,16 @@ impl SubagentRegistry {
     }
 }
 
-/// What a log says its agent has heard.
+/// What a log shows as delivered to its agent.
 #[derive(Default)]
 struct LoggedDeliveries {
-    /// Runs whose reports are in it, agents whose end a call was told, messages.
+    /// Ids of runs whose reports were delivered, of agents whose end was a call result, and of messages.
     told: HashSet<String>,
-    /// Runs that a call was told had begun in the background.
+    /// Runs that a call result reported as started in the background.
     launched: Vec<LaunchedRun>,
 }
 
-/// A run that a call was told had begun.
+/// A run that a call result reported as started.
 struct LaunchedRun {
     agent_id: String,
     run_id: String,
@@ -256,7 +254,7 @@ struct LaunchedRun {
 }
 
 impl LaunchedRun {
-    /// It came to nothing before its own log began.
+    /// A report for a run that failed before its log was created.
     fn report(self) -> AgentReport {
         AgentReport {
             agent_id: self.agent_id,
@@ -293,7 +291,7 @@ impl LoggedDeliveries {
         let runs = entry["origin"]["runIds"].as_array().into_iter().flatten();
         let letters = entry["origin"]["messageIds"].as_array().into_iter().flatten();
         self.told.extend(runs.chain(letters).filter_map(|it| it.as_str().map(str::to_owned)));
-        // A call that heard of a bad end, or a skill that was typed: both are told in words.
+        // The result of a failed run, or a typed skill: both are only recorded as text.
         if entry["type"] == "haft" {
             self.told.extend(entry["runId"].as_str().map(str::to_owned));
         }

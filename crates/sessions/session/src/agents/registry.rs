@@ -1,4 +1,4 @@
-//! What tools and the session reach of the agents.
+//! The registry of sub-agents: the interface for tools and for the session.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock},
@@ -25,47 +25,46 @@ use super::{
 };
 use crate::{EventSender, SessionEventKind, build::ModelPolicy};
 
-/// The agents of a session, for tools and for the session itself.
+/// The sub-agents of a session.
 pub(crate) struct SubagentRegistry {
     pub(super) events: EventSender,
     pub(super) limits: TreeLimits,
     shelf: RwLock<Arc<AgentKindCatalog>>,
     tree: Mutex<AgentTree>,
     pub(super) models: AgentModels,
-    /// How the main agent asks, for those that follow it.
+    /// Request settings of the main agent, which sub-agents inherit.
     main_settings: Mutex<AgentSettings>,
-    /// How often agents are asked what they do, if they are.
+    /// Interval of progress summaries; `None` disables them.
     pub(super) summary_pace: Mutex<Option<Duration>>,
-    /// What the main agent is, where the session is one of the agents.
+    /// The definition the main agent uses, if any.
     pub(super) kind_of_main: Mutex<Option<Arc<AgentDefinition>>>,
-    /// How long the beginning of agents' requests is kept, where the settings
-    /// tell it from that of the main agent's.
+    /// Prompt cache lifetime of sub-agents, if the settings give them their own.
     pub(super) cache: OnceLock<CachePolicy>,
-    /// Where logs are, while there are any.
+    /// The logs of sub-agents; `None` if no log is written.
     logs: Mutex<Option<AgentLogs>>,
     births: mpsc::UnboundedSender<SpawnJob>,
     pub(super) slots: Arc<Semaphore>,
-    /// Ends with the session.
+    /// Cancelled when the session ends.
     pub(super) session: CancellationToken,
-    /// No agent can begin any more, and nothing of the session is kept for one.
+    /// Cancelled when no sub-agent can be spawned any more and the session may be released.
     pub(super) nursery_closed: CancellationToken,
-    /// Reports are there for the main agent.
+    /// Notified when the main agent has mail.
     news: Notify,
-    /// An agent has ended.
+    /// Notified when a sub-agent ends.
     ended: Notify,
     pub(super) roster: super::roster::AgentRoster,
 }
 
-/// Which models agents have.
+/// How the models of sub-agents are chosen.
 pub(crate) enum AgentModels {
-    /// There is none: no agents either.
+    /// There is no model, and so no sub-agents.
     None,
-    /// Those of a list that the settings offer; the usual one where neither call
-    /// nor definition says.
+    /// Models of the catalog that the settings allow. `usual` applies if neither call nor definition
+    /// names one.
     Known { catalog: Arc<Catalog>, usual: Option<String>, policy: ModelPolicy },
 }
 
-/// Stops an agent whose call is gone.
+/// Stops a sub-agent if the call that waits for it is dropped.
 struct WaitingCall<'a> {
     desk: &'a SubagentRegistry,
     id: AgentId,
@@ -79,7 +78,7 @@ impl Drop for WaitingCall<'_> {
             && node.waiter == ReportWaiter::Call
             && node.is_live()
         {
-            // The call is gone, but what was said until now is not lost.
+            // The call is gone, but the report until now goes to the parent with its next request.
             node.waiter = ReportWaiter::Mention;
             tree.stop(&self.id, StoppedBy::Interrupt);
         }
@@ -90,7 +89,7 @@ impl Drop for WaitingCall<'_> {
 }
 
 impl SubagentRegistry {
-    /// A desk, and what it wants to be born.
+    /// Creates a registry, and the receiver of sub-agents to spawn.
     pub(crate) fn new(
         events: EventSender,
         limits: TreeLimits,
@@ -124,27 +123,27 @@ impl SubagentRegistry {
         self.tree.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The kinds as they are now.
+    /// The current catalog of kinds.
     pub(crate) fn shelf(&self) -> Arc<AgentKindCatalog> {
         Arc::clone(&self.shelf.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Other kinds from now on.
+    /// Replaces the catalog of kinds.
     pub(crate) fn set_shelf(&self, shelf: AgentKindCatalog) {
         *self.shelf.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(shelf);
     }
 
-    /// The main agent asks like this from now on.
+    /// Updates the request settings that sub-agents inherit from the main agent.
     pub(crate) fn follow(&self, settings: &AgentSettings) {
         *self.main_settings.lock().unwrap_or_else(PoisonError::into_inner) = settings.clone();
     }
 
-    /// The beginning of agents' requests is kept this long.
+    /// Sets the prompt cache lifetime of sub-agents.
     pub(crate) fn keep_prefixes(&self, cache: CachePolicy) {
         self.cache.set(cache).ok();
     }
 
-    /// The main agent has another model from now on.
+    /// Updates the model that sub-agents inherit from the main agent.
     pub(crate) fn follow_model(&self, model: &str) {
         model.clone_into(&mut self.main_settings.lock().unwrap_or_else(PoisonError::into_inner).model);
     }
@@ -153,7 +152,7 @@ impl SubagentRegistry {
         self.main_settings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Agents are logged there from now on, or nowhere.
+    /// Sets where sub-agents are logged; `None` for nowhere.
     pub(crate) fn set_logs(&self, logs: Option<AgentLogs>) {
         *self.logs.lock().unwrap_or_else(PoisonError::into_inner) = logs;
     }
@@ -162,7 +161,7 @@ impl SubagentRegistry {
         self.logs.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A prompt begins; one of the person begins the count of agents anew.
+    /// Records the start of a turn. A turn of the user resets the number of spawned agents.
     pub(crate) fn begin_prompt(&self, settings: &AgentSettings, is_of_person: bool) {
         self.follow(settings);
         if is_of_person {
@@ -170,14 +169,14 @@ impl SubagentRegistry {
         }
     }
 
-    /// Whether agents work for the main agent, or have a report for it.
+    /// Whether sub-agents of the main agent run or have unread reports for it.
     pub(crate) fn is_busy(&self) -> bool {
         let tree = self.tree();
         let waits = tree.mail.iter().any(|it| it.waiter == ReportWaiter::Mail);
         waits || !tree.in_background(&AgentId::Main).is_empty()
     }
 
-    /// Waits until there is a report for the main agent.
+    /// Waits until the main agent has mail.
     pub(crate) async fn news(&self) {
         loop {
             let news = self.news.notified();
@@ -190,8 +189,8 @@ impl SubagentRegistry {
         }
     }
 
-    /// Reports for the main agent: those that are a reason for a turn, and those
-    /// that are not.
+    /// Takes the mail of the main agent: first the reports that justify a turn, second those that only
+    /// go along with the next request.
     pub(crate) fn take_mail(&self) -> (Option<UserInput>, Option<UserInput>) {
         let mail = std::mem::take(&mut self.tree().mail);
         let (waking, other): (Vec<_>, Vec<_>) =
@@ -199,40 +198,40 @@ impl SubagentRegistry {
         (notice(&waking), notice(&other))
     }
 
-    /// Puts a report into the mail of the main agent, without a reason for a
-    /// turn.
+    /// Adds a report to the main agent's mail that does not justify a turn.
     pub(crate) fn mention(&self, report: Arc<AgentReport>, call: CallId) {
         let what = MailBody::Report(report, call);
         self.tree().mail.push(MailItem { waiter: ReportWaiter::Mention, what });
     }
 
-    /// Puts a message that nobody read into the mail of the main agent.
+    /// Adds an unread message to the main agent's mail, without justifying a turn.
     pub(super) fn mention_letter(&self, letter: AgentMessage) {
         let what = MailBody::Letter(letter);
         self.tree().mail.push(MailItem { waiter: ReportWaiter::Mention, what });
     }
 
-    /// An agent that has ended reads a message when it goes on.
+    /// Keeps a message for an agent that has ended, until it resumes.
     pub(super) fn keep_for(&self, id: &AgentId, letter: &AgentMessage) {
         if let Some(node) = self.tree().nodes.get(id) {
             node.inbox.push(letter.input());
         }
     }
 
-    /// The same with something else it is to hear.
+    /// Keeps other input for an agent that has ended, until it resumes.
     pub(super) fn keep_input_for(&self, id: &AgentId, input: UserInput) {
         if let Some(node) = self.tree().nodes.get(id) {
             node.inbox.push(input);
         }
     }
 
-    /// Something was put into a mailbox.
+    /// Wakes the reader of the main agent's mail.
     pub(super) fn tell_news(&self) {
         self.ended.notify_waiters();
         self.news.notify_waiters();
     }
 
-    /// Calls that wait for agents go on without them: one, or all.
+    /// Makes calls that wait for sub-agents return while these continue in the background: one call, or
+    /// all with `None`.
     pub(crate) fn move_to_background(&self, call: Option<&CallId>) {
         let mut tree = self.tree();
         let meant = tree.nodes.values_mut().filter(|node| {
@@ -263,8 +262,9 @@ impl SubagentRegistry {
         self.events.tell(SessionEventKind::ChildrenRunning(running));
     }
 
-    /// Stops an agent, by its id or name, with everybody below it. Its report
-    /// goes to its parent unless a call of that parent stopped it.
+    /// Stops an agent, by id or name, and all its descendants. Its report goes to its parent, unless a
+    /// call of that parent stopped it and no call waits for the report. Returns `None` for an unknown
+    /// agent.
     pub(crate) fn stop(&self, id_or_name: &str, by: StoppedBy) -> Option<Arc<ChildIdentity>> {
         let mut tree = self.tree();
         let id = tree.find(id_or_name)?;
@@ -279,8 +279,8 @@ impl SubagentRegistry {
         Some(facts)
     }
 
-    /// Stops every agent that works in the background. The model hears of it
-    /// with its next request.
+    /// Stops the background agents that the main agent started, with their descendants. Their reports go
+    /// along with the next model request.
     pub(crate) fn stop_background(&self, by: StoppedBy) {
         let mut tree = self.tree();
         for facts in tree.in_background(&AgentId::Main) {
@@ -291,7 +291,7 @@ impl SubagentRegistry {
         }
     }
 
-    /// Whether an agent that was stopped has not written its report yet.
+    /// Whether a stopped agent has not written its report yet.
     pub(crate) fn is_stopping(&self) -> bool {
         let tree = self.tree();
         let is_stopping = |node: &super::agent_tree::AgentNode| {
@@ -300,8 +300,7 @@ impl SubagentRegistry {
         tree.nodes.values().any(is_stopping)
     }
 
-    /// The session ends: every agent is stopped, and given a moment to write its
-    /// report.
+    /// Stops all agents and waits up to `patience` for their reports.
     pub(crate) async fn close(&self, patience: Duration) {
         {
             let mut tree = self.tree();
@@ -327,14 +326,14 @@ impl SubagentRegistry {
         }
     }
 
-    /// What an agent said last.
+    /// The latest text of an agent.
     pub(crate) fn last_text(&self, id: &str) -> Option<String> {
         let tree = self.tree();
         let node = tree.nodes.get(&tree.find(id)?)?;
         Some(node.report.as_ref().map_or_else(|| node.last_text.clone(), |it| it.text.clone()))
     }
 
-    /// A run has ended: its report goes where it is waited for.
+    /// Records the end of a run and passes its report to whoever waits for it.
     pub(super) fn ended(&self, id: &AgentId, report: AgentReport) {
         let report = Arc::new(report);
         let mut tree = self.tree();
@@ -345,7 +344,7 @@ impl SubagentRegistry {
         let facts = Arc::clone(&node.facts);
         let waiter = node.waiter;
         let signal = node.signal.clone();
-        // Something was said to it while it ended: it is not lost.
+        // Messages that arrived while the agent ended are kept.
         let is_called = !node.inbox.is_empty() && node.stopped_by.is_none();
         if matches!(waiter, ReportWaiter::Mail | ReportWaiter::Mention) {
             let what = MailBody::Report(Arc::clone(&report), facts.call.clone());
@@ -372,8 +371,7 @@ impl SubagentRegistry {
         }
     }
 
-    /// Waits until something may have changed for an agent whose own agents
-    /// work in the background.
+    /// Waits for a possible change: for an agent whose own sub-agents run in the background.
     pub(super) async fn child_news(&self, id: &AgentId, inbox: &AgentInbox) {
         loop {
             let ended = self.ended.notified();
@@ -409,7 +407,7 @@ impl SubagentRegistry {
         let in_background = match (kind.background, order.background) {
             (Some(true), _) => true,
             (_, Some(wanted)) => wanted,
-            // The main agent goes on meanwhile; an agent that was started has nothing else to do.
+            // The main agent continues meanwhile; a sub-agent has nothing else to do and waits.
             (_, None) => cx.agent_id.is_main(),
         };
         let id = AgentId::new(format!("a{}", &uuid::Uuid::new_v4().simple().to_string()[..16]));
@@ -435,7 +433,7 @@ impl SubagentRegistry {
         Ok((Arc::clone(&facts), SpawnJob::new(facts, kind, order, Arc::clone(&cx.cwd))))
     }
 
-    /// Knows an agent of an earlier process again: it can be gone on with.
+    /// Registers an agent of an earlier process, so that it can be resumed.
     pub(super) fn remember(&self, id: AgentId, meta: &AgentMeta, report: Arc<AgentReport>) {
         let facts = ChildIdentity {
             run_id: meta.run_id.clone(),
@@ -472,7 +470,7 @@ impl SubagentRegistry {
         });
     }
 
-    /// Takes an agent into the tree and lets it begin.
+    /// Adds an agent to the tree and spawns it.
     pub(super) fn begin(
         &self,
         facts: &Arc<ChildIdentity>,
@@ -502,7 +500,7 @@ impl SubagentRegistry {
         }
         self.tell_begun(facts);
         self.tell(facts, SessionEventKind::ChildStarted(Arc::clone(facts)));
-        // A nursery that is gone closes the session, and every agent with it.
+        // If the receiver is gone, the session is closing.
         self.births.send(birth).ok();
         receiver
     }
@@ -514,7 +512,7 @@ impl SubagentRegistry {
         cx: &CallContext,
     ) -> Result<SubagentOutcome, String> {
         let _waiting = WaitingCall { desk: self, id: facts.id.clone(), parent: facts.parent.clone() };
-        // An agent that waits for another does not work.
+        // An agent that waits for another one does not count as running.
         if let Some(parent) = self.tree().nodes.get_mut(&facts.parent) {
             parent.waits += 1;
             parent.slot = None;
@@ -540,7 +538,7 @@ impl SubagentRegistry {
         Ok(spawned)
     }
 
-    /// An agent that waited works again, when there is room for it.
+    /// Takes a concurrency slot again after waiting. Waits until one is free.
     async fn take_slot(&self, id: &AgentId) {
         let wants = |node: &&mut AgentNode| node.is_live() && node.waits <= 1 && node.slot.is_none();
         if self.tree().nodes.get_mut(id).filter(wants).is_none() {
@@ -554,7 +552,7 @@ impl SubagentRegistry {
     }
 }
 
-/// Kinds that both allow.
+/// The intersection of two lists of allowed kinds; `None` allows all.
 fn narrower(above: Option<Vec<String>>, own: Option<Vec<String>>) -> Option<Vec<String>> {
     match (above, own) {
         (Some(above), Some(own)) => Some(own.into_iter().filter(|it| above.contains(it)).collect()),

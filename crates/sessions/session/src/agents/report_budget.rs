@@ -1,4 +1,4 @@
-//! Money for what agents report.
+//! Reserves money for reading reports of sub-agents.
 
 use haft_agent::{Budget, ReportReserve};
 use haft_builtin_tools::agent::{AgentReport, report_text};
@@ -7,12 +7,12 @@ use haft_types::Usage;
 
 use super::{ChildIdentity, SpawnContext, SubagentRegistry};
 
-/// Who pays for the request with which the main agent hears a report.
+/// Reserves the cost of the request in which the main agent reads a report.
 pub(super) struct ReportBudget {
     ledger: Budget,
-    /// What a token costs that the main agent reads.
+    /// Price of an input token of the main agent.
     price: f64,
-    /// Nobody waits for it: it is heard in a turn of its own.
+    /// Reservation for a report that is delivered in a turn of its own.
     _expected: Option<ReportReserve>,
 }
 
@@ -26,7 +26,7 @@ impl ReportBudget {
         Self { ledger: world.ledger.clone(), price, _expected: expected }
     }
 
-    /// Keeps money for hearing a report: others must not spend it meanwhile.
+    /// Reserves the cost of reading a report, so that other agents cannot spend it.
     pub(super) fn keep_for(&self, facts: &ChildIdentity, report: &AgentReport) {
         if facts.parent.is_main() {
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]

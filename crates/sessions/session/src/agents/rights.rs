@@ -1,4 +1,4 @@
-//! What an agent may do: its definition within what its parent may.
+//! Permissions of a sub-agent: its definition, within its parent's permissions.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use haft_types::PermissionMode;
 
 use super::{AgentDefinition, AgentSource};
 
-/// Tools of the main agent alone: they speak with the person.
+/// Tools for the main agent only: they talk to the user.
 pub(super) const OF_MAIN: [&str; 6] = [
     AskUserQuestion::NAME,
     EnterPlanMode::NAME,
@@ -28,10 +28,10 @@ pub(super) const OF_MAIN: [&str; 6] = [
     TeamDelete::NAME,
 ];
 
-/// Tools that start agents, which the deepest ones do not have.
+/// Tools that start agents, which agents at maximum depth do not get.
 const STARTING: [&str; 2] = [Agent::NAME, Explore::NAME];
 
-/// Whether an agent may start others.
+/// Whether an agent may start sub-agents.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum MayStart {
     Yes,
@@ -39,8 +39,7 @@ pub(super) enum MayStart {
 }
 
 impl AgentDefinition {
-    /// Only these kinds may be started by it, if its tools say so
-    /// (`Agent(a, b)`).
+    /// The kinds its tool list allows it to start (`Agent(a, b)`); `None` for all.
     pub(super) fn may_start(&self) -> Option<Vec<String>> {
         let listed = self.tools.as_ref()?.iter().filter_map(|tool| {
             let (name, rest) = tool.split_once('(')?;
@@ -51,7 +50,7 @@ impl AgentDefinition {
         (!kinds.is_empty()).then_some(kinds)
     }
 
-    /// Where its rules stand.
+    /// Source of its rules, for error messages.
     fn origin(&self) -> RuleSource {
         let label = match &self.file {
             Some(file) => format!("the agent {} ({})", self.name, file.display()),
@@ -60,15 +59,14 @@ impl AgentDefinition {
         RuleSource { label: Arc::from(label.as_str()), ..RuleSource::default() }
     }
 
-    /// Binds the main agent of a session to its definition: what it denies is
-    /// denied to that agent and to all it starts.
+    /// Applies the definition of the main agent to the session: its denials bind the main agent and all
+    /// sub-agents.
     pub(crate) fn bind(&self, permissions: &LivePermissions) {
         permissions.deny(&self.origin(), self.disallowed.iter().cloned());
     }
 
-    /// The mode of a session whose main agent it is, where nobody chose one:
-    /// stricter than that of the session, or looser where whoever describes it
-    /// may say so.
+    /// The mode of a session whose main agent uses this definition, if the spec names none: stricter
+    /// than the session's, or looser if the source may loosen it.
     pub(crate) fn mode_of_main(&self, session: PermissionMode, may_bypass: bool) -> Option<PermissionMode> {
         let bypasses = self.mode == Some(PermissionMode::BypassPermissions);
         self.mode.filter(|mode| {
@@ -77,7 +75,7 @@ impl AgentDefinition {
         })
     }
 
-    /// What the definition says about rights.
+    /// The permissions the definition asks for.
     pub(super) fn rights(&self, pool: &Pool, session: PermissionMode, may_bypass: bool) -> AgentRights {
         let lifted = self.mode.filter(|mode| {
             self.source.may_loosen()
@@ -97,19 +95,18 @@ impl AgentDefinition {
         }
     }
 
-    /// The tools it lists, without what stands in brackets, if it lists any.
+    /// The tools it lists, without the text in brackets; `None` if it lists none.
     fn wanted(&self) -> Option<Vec<String>> {
         let of_servers = self.servers.iter().map(|it| format!("mcp__{it}"));
         Some(self.tools.as_ref()?.iter().map(|it| bare(it)).chain(of_servers).collect())
     }
 
-    /// Whether it lists tools of servers, which come when they like.
+    /// Whether it lists MCP tools, which may become available later.
     pub(crate) fn names_servers(&self) -> bool {
         self.wanted().into_iter().flatten().any(|it| it.starts_with("mcp__"))
     }
 
-    /// Whether its definition leaves it a tool. What it denies in part only, it
-    /// has.
+    /// Whether the definition leaves the tool available, at least partly.
     pub(crate) fn leaves(&self, pool: &Pool, name: &str) -> bool {
         let is_meant = |pattern: &String| means(pool, pattern, name);
         let removed = self.disallowed.iter().filter(|it| !it.contains('(')).map(|it| bare(it));
@@ -117,8 +114,8 @@ impl AgentDefinition {
             && !removed.into_iter().any(|it| is_meant(&it))
     }
 
-    /// The tools of an agent: those of its parent that its definition leaves.
-    /// Names in the definition that mean nothing come back.
+    /// The tools of an agent: those of its parent that the definition allows. Also returns the names in
+    /// the definition that match no tool.
     pub(super) fn pool(&self, parent: &Pool, may_start: MayStart) -> (SharedPool, Vec<String>) {
         let keeps = |name: &str| {
             self.leaves(parent, name)
@@ -140,17 +137,17 @@ impl AgentDefinition {
     }
 }
 
-/// What stands before the brackets.
+/// The text before the brackets.
 fn bare(text: &str) -> String {
     text.split('(').next().unwrap_or(text).trim().to_owned()
 }
 
-/// Whether a name in a definition means a tool.
+/// Whether a name in a definition refers to a tool.
 fn means(pool: &Pool, pattern: &str, name: &str) -> bool {
     pattern == name || pool.wire_name(pattern) == Some(name) || matches_pattern(pattern, name)
 }
 
-/// `mcp__server`, `mcp__server__*`, `mcp__*`.
+/// Matches `mcp__server`, `mcp__server__*` and `mcp__*`.
 pub(super) fn matches_pattern(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
@@ -161,7 +158,7 @@ pub(super) fn matches_pattern(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Whether one mode lets through what another asks about.
+/// Whether one mode allows calls that another asks about.
 fn is_looser(mode: PermissionMode, than: PermissionMode) -> bool {
     let rank = |mode| match mode {
         PermissionMode::Plan => 0,
@@ -175,7 +172,7 @@ fn is_looser(mode: PermissionMode, than: PermissionMode) -> bool {
 }
 
 impl AgentSource {
-    /// Whether the agent belongs to Haft.
+    /// Whether the definition is built into Haft.
     pub(super) fn is_built_in(&self) -> bool {
         *self == Self::BuiltIn
     }

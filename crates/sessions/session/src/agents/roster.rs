@@ -1,4 +1,4 @@
-//! Who is there, for others than the agents themselves: teams, tasks, summaries.
+//! Queries about sub-agents: teams, tasks, summaries.
 
 use haft_agent::DeniedToolCall;
 use haft_tool_runtime::{AnsweredCall, DenialSource};
@@ -6,31 +6,30 @@ use haft_types::{AgentId, PermissionMode};
 
 use super::{ChildIdentity, SubagentRegistry};
 
-/// Is told about agents that begin.
+/// Callback for agents that start.
 type SpawnListener = Box<dyn Fn(&ChildIdentity) + Send + Sync>;
 
-/// What is known of agents beside their tree.
+/// State of sub-agents beside their tree.
 #[derive(Default)]
 pub(crate) struct AgentRoster {
-    /// The team the session leads.
+    /// Name of the team the session leads.
     team: std::sync::Mutex<Option<String>>,
     when_begun: std::sync::OnceLock<SpawnListener>,
 }
 
 impl SubagentRegistry {
-    /// The team that the session leads.
+    /// Name of the team the session leads.
     pub(crate) fn team(&self) -> Option<String> {
         self.roster.team.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
-    /// The session leads this team from now on, which has a word of its own.
+    /// Makes the session lead this team. `word` is the identifier of the team in the agent tree.
     pub(crate) fn lead_team(&self, name: &str, word: String) {
         *self.roster.team.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(name.to_owned());
         self.tree().team = Some(word);
     }
 
-    /// The session leads no team any more: its agents have no names, and no mail waits
-    /// for them, now and in a process that comes after this one.
+    /// Ends the team: its agents lose their names and unread mail, permanently.
     pub(crate) fn end_team(&self) -> std::io::Result<()> {
         *self.roster.team.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
         let gone = {
@@ -44,7 +43,7 @@ impl SubagentRegistry {
         }
     }
 
-    /// Somebody wants to hear of agents that begin. One is told; the first.
+    /// Sets the callback for agents that start. Only the first one is used.
     pub(crate) fn when_begun(&self, told: impl Fn(&ChildIdentity) + Send + Sync + 'static) {
         self.roster.when_begun.set(Box::new(told)).ok();
     }
@@ -55,7 +54,7 @@ impl SubagentRegistry {
         }
     }
 
-    /// The model that a short or whole name means.
+    /// The full name of a model given by alias or name.
     pub(crate) fn model_named(&self, name: &str) -> Option<String> {
         match &self.models {
             super::AgentModels::Known { catalog, .. } => Some(catalog.resolve(name).to_owned()),
@@ -63,26 +62,26 @@ impl SubagentRegistry {
         }
     }
 
-    /// What an agent is reached by: its name, or its id.
+    /// The name of an agent, or its id if it has none.
     pub(crate) fn address_of(&self, id: &AgentId) -> String {
         let tree = self.tree();
         let node = tree.nodes.get(id);
         node.and_then(|it| it.facts.name.clone()).unwrap_or_else(|| id.to_string())
     }
 
-    /// Whether an agent works.
+    /// Whether an agent is running.
     pub(crate) fn works(&self, id: &AgentId) -> bool {
         self.tree().nodes.get(id).is_some_and(super::agent_tree::AgentNode::is_live)
     }
 
-    /// Whether a name or id means an agent that has ended.
+    /// Whether a name or id belongs to an agent that has ended.
     pub(crate) fn is_known_and_ended(&self, id_or_name: &str) -> bool {
         let tree = self.tree();
         let node = tree.find(id_or_name).and_then(|id| tree.nodes.get(&id));
         node.is_some_and(|it| !it.is_live())
     }
 
-    /// Says of which kind the agents of a bill are.
+    /// Adds the kinds of the agents to usage totals.
     pub(crate) fn name_kinds(&self, bill: &mut crate::UsageTotals) {
         let tree = self.tree();
         for (id, of_agent) in &mut bill.agents {
@@ -90,8 +89,8 @@ impl SubagentRegistry {
         }
     }
 
-    /// A call of an agent was not allowed: whoever reads how the turn ended is told. Kinds that
-    /// plan only read, on purpose: what is refused for that is no news.
+    /// Records a denied call of an agent, reported when the main agent's turn ends. Denials of kinds
+    /// that only read by design are not recorded.
     pub(super) fn count_denied(&self, facts: &ChildIdentity, answered: &AnsweredCall) {
         let Some(denial) = DeniedToolCall::from_answered(answered) else { return };
         let shelf = self.shelf();
@@ -101,12 +100,12 @@ impl SubagentRegistry {
         }
     }
 
-    /// Calls of agents that were not allowed since the last time.
+    /// Takes the denied calls since the last time.
     pub(crate) fn take_denied(&self) -> Vec<DeniedToolCall> {
         std::mem::take(&mut self.tree().denied)
     }
 
-    /// All agents in a line each, for people and models.
+    /// One line per agent, for users and models.
     pub(crate) fn listed(&self) -> Vec<String> {
         let tree = self.tree();
         let line = |node: &super::agent_tree::AgentNode| {

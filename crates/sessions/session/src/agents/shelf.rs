@@ -1,4 +1,4 @@
-//! Every kind of agent a session knows, by precedence.
+//! The catalog of agent kinds, by precedence.
 
 use std::{
     collections::HashSet,
@@ -17,16 +17,16 @@ use crate::{
     extensions::{FrontMatter, LinkGuard},
 };
 
-/// Every kind of agent of a session; the first of a name counts.
+/// All agent kinds of a session; the first with a name wins.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AgentKindCatalog {
     kinds: Vec<Arc<AgentDefinition>>,
-    /// Found by its name, and not listed.
+    /// The fork kind, which can be found by name but is not listed.
     fork: Arc<AgentDefinition>,
     problems: Vec<AgentProblem>,
 }
 
-/// Files with agents, from those that win.
+/// Agent files, in order of precedence.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AgentFiles {
     kinds: Vec<Arc<AgentDefinition>>,
@@ -34,8 +34,7 @@ pub(crate) struct AgentFiles {
 }
 
 impl AgentFiles {
-    /// Reads the agents below a directory. A file that cannot be understood is
-    /// named, and the others count.
+    /// Reads the agent files below a directory. Invalid files are reported and skipped.
     pub(crate) fn take(&mut self, files: Vec<(PathBuf, PathBuf)>, source: &AgentSource, fence: &LinkGuard) {
         let before = self.kinds.len();
         for (_, path) in files {
@@ -54,7 +53,7 @@ impl AgentFiles {
             if let AgentSource::Plugin(plugin) = source {
                 kind.name = format!("{plugin}:{}", kind.name);
             }
-            // Files of one place; elsewhere the order of places decides.
+            // Two files of the same directory define the name; across directories, precedence decides.
             if let Some(first) = self.kinds[before..].iter().find(|it| it.name == kind.name) {
                 let there = first.file.as_deref().map(|it| it.display().to_string()).unwrap_or_default();
                 let reason = format!("there is an agent {:?} already: that of {there} counts", kind.name);
@@ -67,7 +66,7 @@ impl AgentFiles {
 }
 
 impl AgentKindCatalog {
-    /// Those of files, of the host, and Haft's own.
+    /// Combines the definitions of files, of the host, and the built-in ones.
     pub(crate) fn new(files: &AgentFiles, host: &[(String, HostAgent)]) -> Self {
         let fork = Arc::new(fork_kind());
         let mut shelf = Self { kinds: Vec::new(), fork, problems: files.problems.clone() };
@@ -87,29 +86,30 @@ impl AgentKindCatalog {
         shelf
     }
 
-    /// Tells what is wrong with files, one line each.
+    /// Reports problems of files, one line each.
     pub(crate) fn tell_problems(&self, events: &EventSender) {
         for problem in &self.problems {
             events.notice(problem.to_string());
         }
     }
 
-    /// Haft's own kinds, as the model is told about them.
+    /// The built-in kinds, as listed for the model.
     pub(crate) fn default_kinds() -> Vec<AgentKindSummary> {
         Self::new(&AgentFiles::default(), &[]).listed()
     }
 
-    /// All kinds, those that win first.
+    /// All kinds, in order of precedence.
     pub(crate) fn kinds(&self) -> &[Arc<AgentDefinition>] {
         &self.kinds
     }
 
-    /// What is wrong with files.
+    /// Problems found in files.
     pub(crate) fn problems(&self) -> &[AgentProblem] {
         &self.problems
     }
 
-    /// The kind that a text means: its name, or the same letters.
+    /// Finds a kind by name. Without an exact match, compares only the normalised letters; `claude` then
+    /// means the general-purpose kind.
     pub(crate) fn find(&self, written: &str) -> Option<&Arc<AgentDefinition>> {
         let exact = self.kinds.iter().find(|it| it.name == written);
         exact.or_else(|| {
@@ -120,7 +120,7 @@ impl AgentKindCatalog {
         })
     }
 
-    /// As the model is told about them.
+    /// The kinds as listed for the model.
     pub(crate) fn listed(&self) -> Vec<AgentKindSummary> {
         let kinds = self.kinds.iter().map(|kind| AgentKindSummary {
             name: kind.name.clone(),
@@ -145,7 +145,7 @@ impl AgentDefinition {
 }
 
 impl HostAgent {
-    /// The kind that a host describes, with everything it says.
+    /// Converts a definition of the host.
     fn kind(&self, name: &str) -> (Option<AgentDefinition>, Vec<AgentProblem>) {
         let mut fields = self.definition.as_object().cloned().unwrap_or_default();
         fields.remove("prompt");

@@ -1,4 +1,4 @@
-//! Where agents begin: everything of a session that they are made from.
+//! Spawns sub-agents, from the parts of the session they share.
 
 use std::{
     collections::HashMap,
@@ -25,15 +25,15 @@ use crate::{
     questions::{QuestionRegistry, QuestionedCalls},
 };
 
-/// Everything of a session that its agents are made from.
+/// The parts of a session that sub-agents are built from.
 pub(crate) struct SpawnContext {
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) premises: Arc<SessionEnvironment>,
-    /// Who pays.
+    /// The budget that runs are charged to.
     pub(crate) ledger: Budget,
-    /// Where the session runs, and what everybody should know.
+    /// Environment and memory parts of the system prompt.
     pub(crate) prompt: SystemPrompt,
-    /// Those of the main agent.
+    /// The call state of the main agent.
     pub(crate) calls: ParentCalls,
     pub(crate) tasks: Option<Arc<TaskRegistry>>,
     pub(crate) files: Option<Arc<SessionFiles>>,
@@ -41,17 +41,17 @@ pub(crate) struct SpawnContext {
     pub(crate) asked: Arc<QuestionedCalls>,
     pub(crate) questions: Arc<QuestionRegistry>,
     pub(crate) masker: Masker,
-    /// What the last requests of agents that work were made of.
+    /// What the latest requests of running agents consisted of, for forks.
     pub(crate) forks: Mutex<HashMap<AgentId, ForkPoint>>,
-    /// Skills that definitions may begin with.
+    /// Skills that definitions can preload.
     pub(crate) skills: Arc<ActiveSkills>,
-    /// Who starts servers for agents that bring their own.
+    /// Starts the MCP servers that definitions bring.
     pub(crate) servers: Arc<SessionServers>,
-    /// Where agents that are kept apart work.
+    /// Worktrees of isolated agents; `None` where they are not supported.
     pub(crate) worktrees: Option<Arc<crate::worktrees::SessionWorktrees>>,
 }
 
-/// What the calls of an agent pass through, and those of the agents it starts.
+/// The call state of an agent, from which that of its sub-agents is derived.
 #[derive(Clone)]
 pub(crate) struct ParentCalls {
     pub(crate) pipeline: Arc<Pipeline>,
@@ -60,7 +60,7 @@ pub(crate) struct ParentCalls {
     pub(crate) progress: ProgressSink,
     pub(crate) home: Option<Arc<Path>>,
     pub(crate) companion: Option<Arc<dyn BatchObserver>>,
-    /// Who pays for it, if that is not the session at once.
+    /// The parent's budget, if the agent is not charged to the session directly.
     pub(crate) payer: Option<Budget>,
 }
 
@@ -77,7 +77,7 @@ impl ParentCalls {
         }
     }
 
-    /// Calls as the parent would make them in a directory.
+    /// Creates a call session like the parent's, in another directory.
     pub(crate) fn session(&self, cwd: &Path) -> CallSession {
         let mut state = CallSessionState::new(cwd);
         state.home.clone_from(&self.home);
@@ -89,7 +89,7 @@ impl ParentCalls {
     }
 }
 
-/// An agent that is to begin.
+/// An agent to spawn.
 pub(crate) struct SpawnJob {
     pub(super) facts: Arc<ChildIdentity>,
     pub(super) kind: Arc<AgentDefinition>,
@@ -97,33 +97,33 @@ pub(crate) struct SpawnJob {
     pub(super) cwd: Arc<Path>,
     pub(super) inbox: AgentInbox,
     pub(super) from: SpawnOrigin,
-    /// Where it is kept apart, once it is.
+    /// The worktree, once it is created.
     pub(super) isolation: Option<super::isolation::AgentIsolation>,
 }
 
-/// What an agent begins with.
+/// What an agent starts with.
 #[derive(Debug)]
 pub(super) enum SpawnOrigin {
-    /// Nothing but its task.
+    /// Only its task.
     Nothing,
-    /// Its own log: it goes on, with this message.
+    /// Its own log: it is resumed with this message.
     ItsLog(Box<UserInput>),
-    /// The conversation of the agent that starts it.
+    /// The conversation of its parent.
     Parent,
 }
 
 impl SpawnContext {
-    /// What the last request of an agent was made of.
+    /// The parts of an agent's latest request; `None` before the first one.
     pub(super) fn fork_basis(&self, id: &AgentId) -> Option<Arc<ForkBasis>> {
         self.forks.lock().unwrap_or_else(PoisonError::into_inner).get(id)?.basis()
     }
 
-    /// An agent works, and can be gone on from.
+    /// Sets the fork point of a running agent.
     pub(super) fn can_fork(&self, id: &AgentId, point: ForkPoint) {
         self.forks.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), point);
     }
 
-    /// An agent has ended.
+    /// Removes the fork point of an agent that has ended; later forks of it fail.
     pub(super) fn cannot_fork(&self, id: &AgentId) {
         self.forks.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
@@ -141,7 +141,7 @@ impl SpawnJob {
     }
 }
 
-/// Lets agents begin until the session ends.
+/// Spawns agents in a background task until the session ends.
 pub(crate) fn start_nursery(
     world: SpawnContext,
     desk: Arc<SubagentRegistry>,

@@ -1,5 +1,4 @@
-//! What agents do right now, in a few words of their own model, for hosts that want
-//! to show it.
+//! Progress summaries of sub-agents, written by their own models, for hosts that show them.
 
 use std::{
     sync::{Arc, PoisonError},
@@ -14,19 +13,18 @@ use super::{
 };
 use crate::environment::SessionEnvironment;
 
-/// How often, unless `HAFT_AGENT_SUMMARY_MS` says so.
+/// Default interval; `HAFT_AGENT_SUMMARY_MS` overrides it.
 const EVERY: Duration = Duration::from_secs(30);
 
-/// Nobody waits longer for a line.
+/// Maximum time for a summary.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Longer lines are cut.
+/// Maximum characters of a summary; the rest is cut off.
 const LONGEST: usize = 160;
 
 const QUESTION: &str = "<system-reminder>\nAside from your task: say in three to eight words what you are doing right now, as a present participle and without a full stop (\"Reading the tests of the parser\"). Answer with these words alone, and call no tools.\n</system-reminder>";
 
-/// How often agents are asked what they do, where a host wants it and nobody is
-/// against it.
+/// The interval of summaries; `None` if the settings disable them.
 pub(crate) fn summary_pace(premises: &SessionEnvironment) -> Option<Duration> {
     let says = |name: &str| premises.variable(name).filter(|it| !it.trim().is_empty());
     if says("CLAUDE_CODE_DISABLE_AGENT_PROGRESS_SUMMARIES").is_some_and(|it| it != "0" && it != "false") {
@@ -37,7 +35,7 @@ pub(crate) fn summary_pace(premises: &SessionEnvironment) -> Option<Duration> {
 }
 
 impl SubagentRegistry {
-    /// Agents that begin from now on are asked so often what they do, or never.
+    /// Sets the summary interval of agents that start from now on; `None` disables summaries.
     pub(crate) fn summarise_every(&self, pace: Option<Duration>) {
         *self.summary_pace.lock().unwrap_or_else(PoisonError::into_inner) = pace;
     }
@@ -47,8 +45,10 @@ impl SubagentRegistry {
     }
 }
 
-/// Asks an agent again and again what it does, until somebody drops it. It is not
-/// asked while its conversation stays as it was.
+/// Requests a one-line summary from the agent's model at every interval and emits it. Skips a round if
+/// the conversation has not changed. Returns at once if summaries are disabled, otherwise never;
+/// dropping the future stops it. Each summary is a model request charged to the parent or the session;
+/// one that takes longer than [`TIMEOUT`] is dropped silently.
 pub(super) async fn tell_summaries(
     world: Arc<SpawnContext>,
     desk: Arc<SubagentRegistry>,

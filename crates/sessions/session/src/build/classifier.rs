@@ -1,9 +1,8 @@
-//! Auto mode: a small model answers what would ask.
+//! Auto mode: a model decides about calls that would otherwise prompt.
 //!
-//! It is asked only about calls the policy leaves to it: what a rule denies or
-//! asks about, what always needs a person, and what is never allowed do not get
-//! here. Whatever it does not say clearly is no answer, and then the person is
-//! asked, or, where nobody is there, the call is denied.
+//! It is asked only about calls that the policy leaves to it. Calls that a rule denies or asks about,
+//! that always need a user, or that are never allowed do not get here. An unclear answer does not count:
+//! the user is asked, or, without an approver, the call is denied.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -21,17 +20,17 @@ use super::ChosenProvider;
 use crate::environment::SessionEnvironment;
 
 const PROMPT: &str = include_str!("classifier_prompt.md");
-/// Tokens of an answer: a word and a reason.
+/// Maximum output tokens of an answer: a word and a reason.
 const ANSWER_TOKENS: u32 = 300;
-/// How long an answer may take before the person is asked, unless the settings
-/// say less.
+/// Maximum time for an answer before the user is asked; `autoMode` settings can shorten it.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// Longer inputs are not judged: what is cut could be anything.
+/// Maximum characters of a tool input. Longer inputs are not classified, because a cut input could hide
+/// anything.
 const LONGEST_INPUT: usize = 20_000;
-/// Characters of a reason that are kept.
+/// Maximum characters of the reason that are kept.
 const REASON_CHARS: usize = 300;
 
-/// A model that answers in the person's place.
+/// A model that decides about calls in the user's place.
 pub(crate) struct ModelClassifier {
     provider: Arc<dyn Provider>,
     model: String,
@@ -40,7 +39,7 @@ pub(crate) struct ModelClassifier {
 }
 
 impl ModelClassifier {
-    /// The model that the setting `autoMode.model` names, if it names one.
+    /// Uses the model of the setting `autoMode.model`; `None` without the setting or a provider.
     pub(super) fn new(premises: &SessionEnvironment, chosen: Option<&ChosenProvider>) -> Option<Arc<Self>> {
         let settings = &premises.loaded().settings;
         let said = settings.get("autoMode")?.value;
@@ -52,7 +51,7 @@ impl ModelClassifier {
         Some(Arc::new(Self { provider, model, patience, ledger: OnceLock::new() }))
     }
 
-    /// Who pays.
+    /// Sets the budget that the requests are charged to.
     pub(super) fn charge_to(&self, ledger: &Budget) {
         self.ledger.set(ledger.clone()).ok();
     }
@@ -74,7 +73,7 @@ impl ModelClassifier {
             let usd = price.map_or(0.0, |it| it.of(&answer.usage, Speed::Normal));
             ledger.add(&self.model, answer.usage, usd);
         }
-        // What was cut off, refused or came with calls is no answer.
+        // A truncated or refused answer, or one with tool calls, does not count.
         if answer.stop == Some(StopReason::EndTurn) && answer.calls().is_empty() {
             understood(&answer.text())
         } else {
@@ -89,13 +88,13 @@ impl Classifier for ModelClassifier {
     }
 }
 
-/// How long an answer may take: never longer than is usual, and never no time.
+/// The timeout from the setting, limited to the default and greater than zero.
 fn patience(said: Option<&Value>) -> Duration {
     let seconds = said.and_then(Value::as_f64).filter(|it| it.is_finite());
     seconds.map_or(TIMEOUT, |it| Duration::from_secs_f64(it.clamp(0.1, TIMEOUT.as_secs_f64())))
 }
 
-/// The call between marks that nothing inside can close.
+/// The request text: the call between marks that the call's text cannot close.
 fn question(call: &ClassifierRequest) -> String {
     format!(
         "<call>\ntool: {}\nabout: {}\nwould be asked because: {}\ninput:\n{}\n</call>",
@@ -106,7 +105,7 @@ fn question(call: &ClassifierRequest) -> String {
     )
 }
 
-/// A text with a backslash in everything that looks like one of the marks.
+/// Escapes everything in a text that looks like one of the marks with a backslash.
 fn unmarked(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -122,7 +121,7 @@ fn unmarked(text: &str) -> String {
     out + rest
 }
 
-/// What an answer says. Only a clear word counts.
+/// Parses an answer. Only an unambiguous word counts.
 fn understood(answer: &str) -> ClassifierAnswer {
     let answer = answer.trim();
     match answer.split_once(':') {

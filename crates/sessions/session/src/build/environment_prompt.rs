@@ -1,8 +1,7 @@
-//! What an expert would want to know before the first step: the state of the
-//! repository, who can answer, and what holds commands.
+//! The part of the system prompt about the environment: state of the repository, approver, sandbox.
 //!
-//! Git runs on whatever directory a person opens, so it runs nothing that the
-//! directory names: no monitor, no filters, no signatures, no hooks.
+//! Git runs in whatever directory the user opens, so it must not run anything that the directory
+//! configures: no file system monitor, filters, signature programs or hooks.
 
 use std::{
     io::Read as _,
@@ -16,17 +15,17 @@ use haft_types::{PermissionMode, text};
 
 use crate::{ApproverSpec, SessionSpec, environment::SessionEnvironment};
 
-/// How long git may look around. Without an answer the session begins without it.
+/// Time limit for the git commands. The session starts without their output if they take longer.
 const TIMEOUT: Duration = Duration::from_millis(700);
 
-/// As much as is read of what git says.
+/// Maximum bytes read from git's output.
 const MOST_BYTES: u64 = 64 << 10;
 
-/// As many changed files and commits as are named.
+/// Maximum number of changed files and of commits listed.
 const MAX_FILES: usize = 15;
 const MAX_COMMITS: &str = "5";
 
-/// Lines for the first request.
+/// The lines for the system prompt. Runs git.
 pub(super) fn notes(premises: &SessionEnvironment, spec: &SessionSpec, mode: PermissionMode) -> Vec<String> {
     let mut notes = Vec::new();
     let shell = premises.variables.text("SHELL").filter(|it| !it.trim().is_empty());
@@ -40,7 +39,7 @@ pub(super) fn notes(premises: &SessionEnvironment, spec: &SessionSpec, mode: Per
     notes
 }
 
-/// The state of the repository, unless the settings leave it out.
+/// The state of the repository, unless the settings exclude it.
 fn told_repository(premises: &SessionEnvironment) -> Vec<String> {
     let wanted = premises.loaded().settings.get("includeGitInstructions");
     match wanted.and_then(|it| it.value.as_bool()) {
@@ -49,14 +48,14 @@ fn told_repository(premises: &SessionEnvironment) -> Vec<String> {
     }
 }
 
-/// The language of the person, where the settings name one.
+/// The user's language, if the settings name one.
 pub(super) fn language_note(premises: &SessionEnvironment) -> Option<String> {
     let language = premises.text_setting("language").filter(|it| !it.trim().is_empty())?;
     let language = text::one_line(language.trim(), 60);
     Some(format!("Language of the person: {language}. Write to them in it; code stays as it is"))
 }
 
-/// What holds commands.
+/// Describes the sandbox of commands.
 fn wall_note(premises: &SessionEnvironment) -> String {
     String::from(if premises.walls.enforce() {
         "Sandbox: commands write in the workspace and temporary directories only"
@@ -65,7 +64,7 @@ fn wall_note(premises: &SessionEnvironment) -> String {
     })
 }
 
-/// Who answers questions.
+/// Describes the permission mode and who answers questions.
 pub(super) fn mode_note(premises: &SessionEnvironment, spec: &SessionSpec, mode: PermissionMode) -> String {
     let nobody = matches!(spec.asking, ApproverSpec::Nobody)
         || premises.loaded().settings.permissions.deny_instead_of_prompting;
@@ -80,7 +79,7 @@ pub(super) fn mode_note(premises: &SessionEnvironment, spec: &SessionSpec, mode:
     }
 }
 
-/// What a model should know about a place: shell, walls and repository.
+/// Notes about shell, sandbox and repository.
 pub(crate) fn place_notes(premises: &SessionEnvironment) -> Vec<String> {
     let mut notes = vec![String::from("Shell: bash")];
     notes.push(wall_note(premises));
@@ -88,7 +87,7 @@ pub(crate) fn place_notes(premises: &SessionEnvironment) -> Vec<String> {
     notes
 }
 
-/// Branch, changes and the newest commits, where there is a repository.
+/// Branch, changed files and latest commits; empty outside a repository.
 fn repository(cwd: &Path) -> Vec<String> {
     if !cwd.ancestors().any(|dir| dir.join(".git").exists()) {
         return Vec::new();
@@ -111,7 +110,7 @@ fn repository(cwd: &Path) -> Vec<String> {
     notes
 }
 
-/// Branch and changed files, of `git status --porcelain --branch`.
+/// Parses branch and changed files from `git status --porcelain --branch`.
 fn state(status: &str) -> Vec<String> {
     let mut lines = status.lines();
     let branch = lines.next().and_then(|it| it.strip_prefix("## ")).unwrap_or_default();
@@ -129,8 +128,8 @@ fn state(status: &str) -> Vec<String> {
     notes
 }
 
-/// Arguments that switch off whatever the configuration of this directory would
-/// run; nothing where git is not to be used.
+/// Git arguments that disable everything the configuration of this directory would run. `None` if git
+/// must not be used here.
 fn disarmed(cwd: &Path) -> Option<Vec<String>> {
     let names = begin(cwd, &[], &["config", "--list", "--name-only", "-z"])?.answer()?;
     let mut off = vec![
@@ -140,7 +139,7 @@ fn disarmed(cwd: &Path) -> Option<Vec<String>> {
         String::from("core.hooksPath=/dev/null"),
     ];
     for name in names.split('\0') {
-        // Files of somewhere else are none of ours.
+        // With `core.worktree`, git would show files of another directory.
         if name.eq_ignore_ascii_case("core.worktree") {
             return None;
         }
@@ -154,7 +153,7 @@ fn disarmed(cwd: &Path) -> Option<Vec<String>> {
     Some(off.into_iter().flat_map(|it| [String::from("-c"), it]).collect())
 }
 
-/// A question to git that is being answered.
+/// A running git command.
 struct GitQuery {
     child: std::process::Child,
     printed: mpsc::Receiver<Vec<u8>>,
@@ -184,7 +183,7 @@ fn begin(cwd: &Path, disarmed: &[String], args: &[&str]) -> Option<GitQuery> {
 }
 
 impl GitQuery {
-    /// What git said in time, if all went well.
+    /// The output of git, if it succeeded in time.
     fn answer(mut self) -> Option<String> {
         let printed = self.printed.recv_timeout(TIMEOUT).ok();
         if printed.is_none() {

@@ -1,5 +1,4 @@
-//! Language servers of a session: what settings say, where programs are, and
-//! the shell they run in.
+//! Language servers of a session: settings, search path, and the shell they run in.
 
 use std::{
     collections::HashMap,
@@ -18,12 +17,12 @@ use serde_json::Value;
 
 use crate::environment::SessionEnvironment;
 
-/// Shells of servers, by where their state is and what they inherit.
+/// Shells of language servers, by state directory and inherited environment.
 type ServerShells = Mutex<HashMap<(PathBuf, String), Weak<ServerShell>>>;
 static SHELLS: LazyLock<ServerShells> = LazyLock::new(Mutex::default);
 static OPENED: AtomicU64 = AtomicU64::new(0);
 
-/// The servers of a session.
+/// Creates the language servers of the session. Starts none.
 pub(super) fn lsp_desk(
     premises: &SessionEnvironment,
     config: &ShellConfig,
@@ -63,7 +62,7 @@ pub(super) fn lsp_desk(
 }
 
 impl SessionEnvironment {
-    /// The languages of the project and who serves them. Starts nothing.
+    /// The languages of the project and the servers configured for them. Starts nothing.
     pub fn languages_here(&self) -> Vec<LanguageStatus> {
         let loaded = self.store.current();
         let (settings, _) = read_settings(|name| loaded.settings.get(name).map(|it| it.value.clone()));
@@ -71,7 +70,7 @@ impl SessionEnvironment {
     }
 }
 
-/// What settings say, and what of it makes no sense.
+/// Parses the settings. Returns the problems found in them.
 fn read_settings(get: impl Fn(&str) -> Option<Value>) -> (LspSettings, Vec<String>) {
     let mut settings = LspSettings::default();
     let wrong = get("lsp.servers").map(|it| settings.read_servers(&it)).unwrap_or_default();
@@ -87,15 +86,15 @@ fn read_settings(get: impl Fn(&str) -> Option<Value>) -> (LspSettings, Vec<Strin
     (settings, wrong)
 }
 
-/// Half of what the machine has, where it says so.
+/// Half of the machine's memory in bytes; `None` if it is unknown.
 fn half_of_the_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let total = text.lines().find_map(|it| it.strip_prefix("MemTotal:"))?;
     total.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 512)
 }
 
-/// Where people install servers, beside their path. Programs of the project
-/// itself are never taken.
+/// The search path for language servers: `PATH` and the usual installation directories of the user,
+/// without programs of the project.
 fn programs(premises: &SessionEnvironment) -> ProgramPath {
     let path = premises.variables.text("PATH").unwrap_or_default();
     let mut dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -103,12 +102,12 @@ fn programs(premises: &SessionEnvironment) -> ProgramPath {
     let usual = [".cargo/bin", ".local/bin", "go/bin", ".npm-global/bin", ".deno/bin", ".bun/bin"];
     dirs.extend(home.into_iter().flat_map(|home| usual.map(|it| home.join(it))));
     dirs.extend(["/usr/local/bin", "/usr/bin", "/opt/homebrew/bin"].map(PathBuf::from));
-    // Where the home is the project, its programs are still the person's.
+    // If the home directory is the project, its programs are allowed: they are the user's.
     let never = Some(premises.cwd.clone()).filter(|cwd| home != Some(cwd.as_path()));
     ProgramPath { path: dirs, never: never.into_iter().collect() }
 }
 
-/// One shell for all sessions of this process that inherit the same.
+/// Returns the shell shared by all sessions of this process that inherit the same environment.
 fn server_shell(config: &ShellConfig) -> std::io::Result<Arc<ServerShell>> {
     let inherited = format!("{:?} {:?}", config.variables, config.environment);
     let mut shells = SHELLS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! The agent of a session: model, prompt, conversation.
+//! Builds the main agent: model, system prompt, conversation.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -19,7 +19,7 @@ use crate::{
     session_logs::LogChoice,
 };
 
-/// The conversation of a session before its agent is there.
+/// The conversation of a session before its agent is built.
 pub(crate) struct RestoredConversation {
     pub(crate) conversation: Conversation,
     pub(crate) restored: Restored,
@@ -27,7 +27,7 @@ pub(crate) struct RestoredConversation {
 }
 
 impl RestoredConversation {
-    /// Reads the log the session goes on from, and opens the one it writes.
+    /// Reads the log to resume and opens the log to write.
     pub(crate) fn recall(
         premises: &SessionEnvironment,
         spec: &LogSpec,
@@ -45,7 +45,7 @@ impl RestoredConversation {
     }
 }
 
-/// What readers of logs want to know about every line.
+/// Fields that are added to every log line.
 pub(crate) fn stamp(premises: &SessionEnvironment, spec: &LogSpec) -> Map<String, Value> {
     let named = premises.variables.text("CLAUDE_CODE_ENTRYPOINT").or_else(|| spec.entrypoint.clone());
     let entrypoint = named.unwrap_or_else(|| String::from("haft"));
@@ -53,14 +53,14 @@ pub(crate) fn stamp(premises: &SessionEnvironment, spec: &LogSpec) -> Map<String
     fields.as_object().cloned().unwrap_or_default()
 }
 
-/// The branch that is checked out, without asking git: one small file says it.
+/// The branch that is checked out, read from `.git/HEAD` without starting git.
 fn git_branch(premises: &SessionEnvironment) -> String {
     let head = premises.cwd.ancestors().find_map(|dir| std::fs::read_to_string(dir.join(".git/HEAD")).ok());
     let branch = head.as_deref().and_then(|it| it.trim().strip_prefix("ref: refs/heads/"));
     branch.map_or_else(|| String::from("HEAD"), str::to_owned)
 }
 
-/// The agent of a session, where its log left it.
+/// Builds the main agent in the state its log left it.
 #[expect(clippy::too_many_arguments, reason = "the parts of a session meet here once")]
 pub(super) fn agent(
     premises: &SessionEnvironment,
@@ -101,7 +101,7 @@ pub(super) fn agent(
     Ok(agent)
 }
 
-/// The model that spec, variables and settings name, or the usual one of who answers.
+/// The model named by the spec, the variables or the settings, in this order, or the provider's default.
 pub(crate) fn model_of(
     premises: &SessionEnvironment,
     spec: &ModelSpec,
@@ -164,9 +164,8 @@ fn agent_settings(
     Ok(settings)
 }
 
-/// From which share of the window on the conversation is summed up:
-/// `autoCompactWindow` says how many tokens are enough, and without
-/// `autoCompactEnabled` it is summed up only when a request would not fit.
+/// Sets when the conversation is compacted: at `autoCompactWindow` tokens. With `autoCompactEnabled`
+/// off, only when a request would not fit.
 fn set_compaction(premises: &SessionEnvironment, settings: &mut AgentSettings, window: u64) {
     let loaded = premises.loaded();
     let setting = |name: &str| loaded.settings.get(name).map(|it| it.value);
@@ -177,7 +176,7 @@ fn set_compaction(premises: &SessionEnvironment, settings: &mut AgentSettings, w
     }
 }
 
-/// Whether the model thinks: what the spec says, else what the settings do.
+/// The thinking setting of the spec, or that of the settings if the spec leaves it open.
 fn thinking(premises: &SessionEnvironment, said: Thinking) -> Thinking {
     let always = premises.loaded().settings.get("alwaysThinkingEnabled").and_then(|it| it.value.as_bool());
     match (said, always) {
@@ -187,8 +186,8 @@ fn thinking(premises: &SessionEnvironment, said: Thinking) -> Thinking {
     }
 }
 
-/// How hard the model tries, as a variable or the settings say. Other words are
-/// named and do not count.
+/// The effort level from the environment variable or the settings. Invalid values are reported and
+/// ignored.
 fn effort_setting(premises: &SessionEnvironment) -> Option<Effort> {
     let (name, word) = match premises.variable("CLAUDE_CODE_EFFORT_LEVEL").filter(|it| !it.trim().is_empty())
     {
@@ -210,8 +209,7 @@ fn no_effort(name: &str, word: &str) -> String {
     format!("{name}: `{word}` is no effort; low, medium, high, xhigh and max are")
 }
 
-/// How long a setting wants the beginning of requests to be kept. Other words
-/// are named and do not count.
+/// The prompt cache lifetime of a setting. Invalid values are reported and ignored.
 pub(crate) fn cache_setting(premises: &SessionEnvironment, name: &str) -> Option<CachePolicy> {
     let value = premises.loaded().settings.get(name)?.value;
     match value.as_str().map(str::trim) {
@@ -224,7 +222,7 @@ pub(crate) fn cache_setting(premises: &SessionEnvironment, name: &str) -> Option
     }
 }
 
-/// The first fallback the settings name.
+/// The first fallback model in the settings.
 fn fallback_model(premises: &SessionEnvironment) -> Option<String> {
     let named = premises.loaded().settings.get("fallbackModel")?.value;
     let first = named.as_array().and_then(|list| list.first()).unwrap_or(&named);
@@ -263,13 +261,13 @@ fn prompt(
     }
 }
 
-/// What an agent is told first beside where it is.
+/// Parts of the system prompt that do not depend on the environment.
 pub(super) struct PromptFacts {
     pub(super) memory: MemoryFiles,
     pub(super) style: Option<OutputStyle>,
 }
 
-/// What the person and the project want every session to know.
+/// The memory files of user and project.
 pub(super) fn found_memory(
     premises: &SessionEnvironment,
     calls: &CallSession,
@@ -281,7 +279,7 @@ pub(super) fn found_memory(
     found
 }
 
-/// Writes the run down. Called when the agent knows everything it is told first.
+/// Starts the recording. Called when the system prompt and the tools are complete.
 pub(crate) fn record(
     premises: &SessionEnvironment,
     agent: &mut Agent,
@@ -302,8 +300,8 @@ pub(crate) fn record(
     Ok(())
 }
 
-/// A session that was planning goes on planning, unless the spec says otherwise.
-/// Modes that allow more are not taken from a log: whoever wants them says so.
+/// Resumes plan mode of a session that was planning, unless the spec names a mode. Modes that allow more
+/// are never restored from a log.
 fn restore_plan_mode(agent: &Agent, restored: &Restored, named: Option<PermissionMode>) {
     let last = restored.changes.iter().rev().find_map(|change| match change {
         ContextChange::Mode(mode) => Some(*mode),
@@ -315,7 +313,7 @@ fn restore_plan_mode(agent: &Agent, restored: &Restored, named: Option<Permissio
     }
 }
 
-/// Tells what of a log could not be taken over.
+/// Reports what could not be restored from a log.
 fn tell_losses(premises: &SessionEnvironment, restored: &Restored) {
     let report = &restored.report;
     if 0 < report.unreadable {

@@ -1,5 +1,5 @@
-//! Puts a session together: settings → services → rules → tools → gate → agent.
-//! Each step takes what the steps before it made; the end is a finished value.
+//! Builds a session: settings, services, rules, tools, gate, agent, in this order. Each step uses the
+//! results of the steps before it.
 
 mod classifier;
 mod environment_prompt;
@@ -66,10 +66,10 @@ use crate::{
     turn_observer::TurnObserver,
 };
 
-/// The name of the tool that is about settings.
+/// The name of the Config tool.
 pub const SETTINGS_TOOL: &str = <haft_builtin_tools::config::Config as haft_tool::Tool>::NAME;
 
-/// Everything a session is made of, ready to work.
+/// All parts of a session, ready to run.
 pub(crate) struct BuiltSession {
     pub(crate) premises: Arc<SessionEnvironment>,
     pub(crate) logs: SessionLogs,
@@ -81,26 +81,25 @@ pub(crate) struct BuiltSession {
     pub(crate) desk: Arc<QuestionRegistry>,
     pub(crate) asked: Arc<QuestionedCalls>,
     pub(crate) watch: Arc<TurnObserver>,
-    /// Hooks of settings, plugins and the embedding program, without those a
-    /// host adds later.
+    /// Hooks of settings, plugins and the embedding program, without those a host adds later.
     pub(crate) own_hooks: Hooks,
-    /// Owns the processes of the session.
+    /// Owns the child processes of the session; they end with it.
     pub(crate) processes: Arc<ProcessOwner>,
     pub(crate) seat: SessionRunner,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) key_source: String,
 }
 
-/// Who works in a session.
+/// What runs in a session.
 pub(crate) enum SessionRunner {
-    /// An agent.
+    /// An agent with a model.
     Agent(Box<Agent>),
-    /// Nobody: calls come from outside.
+    /// No agent: calls come from outside.
     Calls(Box<CallSession>),
 }
 
 impl SessionRunner {
-    /// What calls pass through.
+    /// The session state that calls run in.
     pub(crate) fn calls(&self) -> &CallSession {
         match self {
             Self::Agent(agent) => &agent.tools,
@@ -110,8 +109,8 @@ impl SessionRunner {
 }
 
 impl BuiltSession {
-    /// Puts a session together. Nothing is started but what killed sessions
-    /// left is ended.
+    /// Builds a session. Starts no server or agent, but ends processes that killed sessions left
+    /// running.
     #[expect(clippy::too_many_lines, reason = "one list of parts, in the order they need each other")]
     pub(crate) fn build(spec: &SessionSpec, events: &EventSender) -> Result<Self, OpenError> {
         let choice = LogChoice::make(&spec.place, &spec.log)?;
@@ -133,7 +132,7 @@ impl BuiltSession {
             }
             None => None,
         };
-        // The log is ours by now: nobody else works on this session.
+        // The log is locked for this session from here on.
         let hosts = tool_hosts::connect(&premises, spec)?;
         let extensions = Extensions::load(&premises, &spec.extensions.plugins);
         extensions.problems.iter().for_each(|it| events.notice(it.to_string()));
@@ -300,7 +299,7 @@ impl BuiltSession {
     }
 }
 
-/// The main agent, and what those it starts are made from.
+/// The main agent, and what sub-agents are built from.
 struct BuiltAgent<'a> {
     premises: &'a Arc<SessionEnvironment>,
     spec: &'a SessionSpec,
@@ -313,7 +312,8 @@ struct BuiltAgent<'a> {
 }
 
 impl BuiltAgent<'_> {
-    /// What agents used while nobody wrote a sum down is counted now.
+    /// Adds the usage of sub-agents that is in their logs but was not added to the session's totals when
+    /// the process was killed.
     fn count_lost(&self, log: &Path) {
         let Some((usage, usd)) = logged_spending(log) else { return };
         let counted = self.agent.spending();
@@ -323,7 +323,7 @@ impl BuiltAgent<'_> {
         }
     }
 
-    /// Lets agents begin, and knows those of an earlier process again.
+    /// Starts the task that spawns sub-agents, and registers the agents of an earlier process.
     fn nurse(
         &self,
         agents: &Arc<SubagentRegistry>,
@@ -351,7 +351,7 @@ impl BuiltAgent<'_> {
                 .into(),
             skills: Arc::clone(self.skills),
             servers: Arc::clone(self.servers),
-            // Those of this machine are not where files are, with tool hosts.
+            // With tool hosts, local worktrees would not be where the files are.
             worktrees: self
                 .services
                 .filter(|_| self.premises.hosts.get().is_none())
@@ -370,7 +370,8 @@ impl BuiltAgent<'_> {
     }
 }
 
-/// The agents of a session and those to start; reports problems of agent files.
+/// Creates the registry of sub-agents and the receiver of those to spawn. Reports problems of agent
+/// files.
 fn agents(
     premises: &SessionEnvironment,
     spec: &SessionSpec,
@@ -391,7 +392,7 @@ fn agents(
     SubagentRegistry::new(events.clone(), TreeLimits::from(|name| premises.variable(name)), shelf, models)
 }
 
-/// The output style that settings choose; an unknown one is reported and ignored.
+/// The output style the settings choose. An unknown one is reported and ignored.
 pub(crate) fn chosen_style(
     premises: &SessionEnvironment,
     extensions: &Extensions,
@@ -404,7 +405,7 @@ pub(crate) fn chosen_style(
     style.map(|it| it.style.clone())
 }
 
-/// Tells which rules make no sense.
+/// Reports invalid rules.
 fn tell_warnings(policy: &Policy, events: &EventSender) {
     for warning in policy.warnings() {
         let (rule, origin) = (&warning.rule.text, &warning.rule.origin.label);
@@ -412,7 +413,7 @@ fn tell_warnings(policy: &Policy, events: &EventSender) {
     }
 }
 
-/// Who is asked about calls, if anybody is. Settings may say that nobody is.
+/// The approver of the session; `None` if the settings or the spec exclude one.
 fn asker(
     spec: &SessionSpec,
     premises: &SessionEnvironment,
@@ -437,7 +438,7 @@ fn asker(
     }
 }
 
-/// The tools of a session: the built-in ones it may use, then its own.
+/// The tools of the session: the allowed built-in tools, then those of the embedding program.
 fn tools(
     premises: &SessionEnvironment,
     spec: &SessionSpec,
@@ -455,7 +456,7 @@ fn tools(
         }
         None => Vec::new(),
     };
-    // The recording of a run names its tools.
+    // A replay takes the tool names from the recording.
     let is_replay = spec.model.as_ref().is_some_and(|it| it.replay.is_some());
     let is_attended = match &spec.asking {
         ApproverSpec::Nobody => false,
@@ -467,8 +468,8 @@ fn tools(
     tools
 }
 
-/// Whether tools that are not declared at once can be looked for: a rule or a
-/// list of names may say no, and where there are none nobody needs it.
+/// Whether the tool search is offered: with the built-in tools (unless the tool list leaves it out), and
+/// whenever a tool is deferred or MCP servers may add tools. Never if a rule removes it.
 fn searches(spec: &SessionSpec, policy: &Policy, manager: &McpManager, tools: &[Arc<dyn DynTool>]) -> bool {
     let has_deferred = tools.iter().any(|tool| tool.exposure() == Exposure::Deferred);
     let servers = spec.servers.start != ServerStart::Never
@@ -478,7 +479,7 @@ fn searches(spec: &SessionSpec, policy: &Policy, manager: &McpManager, tools: &[
         && (has_deferred || servers || (is_named && spec.tools.built_in))
 }
 
-/// The built-in tools that rules, switches and a list of names leave.
+/// The built-in tools left by rules, feature switches and the tool list.
 pub(crate) fn usable_tools(
     premises: &SessionEnvironment,
     services: &SessionServices,
@@ -497,10 +498,10 @@ pub(crate) fn usable_tools(
     visible(&base, &visibility)
 }
 
-/// How long an interrupted call at a host has: the way there and back is in it.
+/// Extra time an interrupted call on a tool host gets to return, including the round trip.
 const HOST_GRACE: std::time::Duration = std::time::Duration::from_millis(1500);
 
-/// What runs the calls of a session.
+/// Creates the session state that calls run in.
 fn call_session(
     premises: &SessionEnvironment,
     spec: &SessionSpec,
@@ -516,7 +517,7 @@ fn call_session(
     pool.set(Pool::assemble(tools.into_iter().chain(search).collect(), stand_ins));
     let results = ResultStore::new(premises.session_dir().join(TOOL_RESULTS), StoreLimits::default());
     let mut pipeline = Pipeline::new(gate, results);
-    // A person who runs a call sees what the file says; a model does not.
+    // A user who runs a call sees the raw file; a model gets it with secrets masked.
     if spec.model.is_some() || !spec.remembers_results {
         pipeline.secrets = Some(match premises.hosts.get() {
             Some(_) => Arc::new(tool_hosts::LocalSecrets(premises.masker.clone())),
@@ -540,7 +541,7 @@ fn call_session(
     calls
 }
 
-/// Tells progress of calls as events.
+/// Emits progress of calls as events.
 fn told_progress(events: EventSender) -> ProgressSink {
     let (sink, mut progress) = ProgressSink::channel();
     tokio::spawn(async move {
@@ -551,7 +552,7 @@ fn told_progress(events: EventSender) -> ProgressSink {
     sink
 }
 
-/// The hooks of settings, plugins and the embedding program.
+/// Collects the hooks of settings, plugins and the embedding program.
 fn own_hooks(
     premises: &SessionEnvironment,
     servers: &SessionServers,
@@ -567,7 +568,7 @@ fn own_hooks(
     Hooks::new(definitions, ports).and(extensions.hooks()).and(spec.hooks.clone())
 }
 
-/// The hooks of the settings as they are now, and what hooks need.
+/// The hooks of the current settings, and the services hooks need.
 pub(crate) fn hook_parts(
     premises: &SessionEnvironment,
     manager: &McpManager,

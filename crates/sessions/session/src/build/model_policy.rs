@@ -1,16 +1,16 @@
-//! Which models the settings let a session use.
+//! Which models the settings allow.
 
 use haft_config::Settings;
 use haft_model::Catalog;
 use serde_json::Value;
 
-/// `availableModels` and `deniedModels`. Entries are names, aliases, or the
-/// beginning of names with a `*` behind it.
+/// The settings `availableModels` and `deniedModels`. An entry is a name, an alias, or a prefix followed
+/// by `*`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct ModelPolicy {
-    /// Only these, where somebody says so.
+    /// Allowed models; `None` allows all.
     available: Option<Vec<String>>,
-    /// None of these.
+    /// Denied models.
     denied: Vec<String>,
 }
 
@@ -24,7 +24,7 @@ impl ModelPolicy {
         Self { available: texts("availableModels"), denied: texts("deniedModels").unwrap_or_default() }
     }
 
-    /// Why this model does not answer, if it does not.
+    /// Returns the reason why the model is not allowed, or `None` if it is.
     pub(crate) fn refusal(&self, catalog: &Catalog, model: &str) -> Option<String> {
         if let Some(entry) = self.denied.iter().find(|entry| names(catalog, entry, model)) {
             return Some(format!("the settings deny the model {model} (deniedModels: {entry})"));

@@ -1,4 +1,4 @@
-//! A build without the tools for the web.
+//! Replaces the web module in builds without web tools.
 
 use haft_agent::Agent;
 use haft_builtin_tools::WebToolServices;

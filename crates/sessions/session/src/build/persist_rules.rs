@@ -1,5 +1,4 @@
-//! Writes "always" answers into settings files, and lets the session know of
-//! directories that were added to it.
+//! Saves "always allow" answers to settings files, and applies directories they add.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -15,8 +14,8 @@ use crate::{
     mcp_servers::server_roots,
 };
 
-/// Keeps what a person wants remembered in the settings. Directories count at once
-/// for walls, for undo, and for servers that asked where the work is.
+/// Saves permission updates of the user to the settings. Directories take effect at once: for the
+/// sandbox, for undo, and for MCP servers that asked for the workspace roots.
 pub(super) struct SettingsUpdateStore {
     pub(super) premises: Arc<SessionEnvironment>,
     pub(super) workspace: Option<Arc<Workspace>>,
@@ -49,7 +48,7 @@ impl UpdateStore for SettingsUpdateStore {
                 });
                 added.collect()
             }
-            // What was changed there can still be undone.
+            // Changes in the removed directory can still be undone.
             PermissionUpdate::RemoveDirectories { directories, .. } => {
                 directories.iter().map(place).map(|dir| roots.remove(&dir)).collect()
             }
@@ -104,9 +103,8 @@ fn rules(list: &RuleList) -> (&'static str, Vec<Value>) {
     (key, list.rules.iter().map(|rule| Value::from(rule.text())).collect())
 }
 
-/// The object under a key. What is not an object is not ours to judge, but it
-/// holds no rules either: settings with such a value were reported when they
-/// were read.
+/// The object under a key. A value that is not an object is replaced by an empty one; it was reported
+/// when the settings were read.
 fn object<'a>(file: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
     let value = file.entry(key).or_insert_with(|| json!({}));
     if !value.is_object() {

@@ -1,4 +1,4 @@
-//! Who answers: chosen by flags, settings and the environment.
+//! Chooses the provider from flags, settings and environment.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -12,27 +12,27 @@ use tokio::runtime::RuntimeFlavor;
 use super::services::media_work;
 use crate::{ModelSpec, OpenError, ProviderSpec, environment::SessionEnvironment};
 
-/// Somebody who answers, and where the key comes from.
+/// A provider, and where its key comes from.
 pub(crate) struct ChosenProvider {
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) key_source: String,
-    /// The address of a provider that searches the web for its models.
+    /// Base URL of the provider if it offers web search; `None` otherwise.
     #[cfg_attr(not(feature = "web"), expect(dead_code, reason = "only the tools for the web ask it"))]
     pub(crate) searches_at: Option<String>,
-    /// Whose models it has.
+    /// Vendor of the provider's models.
     pub(crate) vendor: ModelVendor,
 }
 
-/// Whose models a provider has, as far as it is known before it is asked.
+/// Vendor of a provider's models, as far as it is known without a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ModelVendor {
     Anthropic,
     OpenAi,
     Gemini,
-    /// Those of many vendors, under names with theirs.
+    /// Models of many vendors, named `vendor/model`.
     OpenRouter,
-    /// What somebody has loaded into a server on this machine.
+    /// Whatever is loaded into a local model server.
     ThisMachine,
 }
 
@@ -52,7 +52,7 @@ impl ModelVendor {
         }
     }
 
-    /// The variable that names a model of theirs.
+    /// The environment variable that names a model of this vendor.
     pub(crate) fn variable(self) -> Option<&'static str> {
         match self {
             Self::Anthropic => Some("ANTHROPIC_MODEL"),
@@ -62,8 +62,8 @@ impl ModelVendor {
         }
     }
 
-    /// The model when nobody names one, as the short name of a line of models: the list
-    /// of models says which of the line is the newest. Nothing where only its owner knows.
+    /// Alias of the default model; the catalog resolves it to the newest model of the line. `None` for
+    /// local servers.
     pub(crate) fn usual_model(self) -> Option<&'static str> {
         match self {
             Self::Anthropic => Some("opus"),
@@ -76,7 +76,7 @@ impl ModelVendor {
 }
 
 impl ChosenProvider {
-    /// The provider that spec, settings and variables ask for. Nothing is sent.
+    /// Chooses the provider from spec, settings and variables. Sends no request.
     pub(crate) fn choose(premises: &SessionEnvironment, spec: &ModelSpec) -> Result<Self, OpenError> {
         let mut chosen = Self::named(premises, spec)?;
         if let Some(between) = &spec.between {
@@ -144,7 +144,7 @@ impl ChosenProvider {
     }
 }
 
-/// Variables that say where a server of the Chat Completions form is.
+/// Variables with the base URL of a server with the Chat Completions API.
 const OPENAI_ADDRESSES: [&str; 7] = [
     "OPENAI_BASE_URL",
     "OPENROUTER_BASE_URL",
@@ -155,8 +155,8 @@ const OPENAI_ADDRESSES: [&str; 7] = [
     "LLAMACPP_BASE_URL",
 ];
 
-/// A key goes only where its owner sent it: an address that the folder's own
-/// settings name gets no key, token or header that comes from elsewhere.
+/// Fails if a base URL set by the project's own settings would receive a key, token or header from
+/// elsewhere.
 fn check_address(
     premises: &SessionEnvironment,
     overrides: &[(String, String)],
@@ -187,7 +187,7 @@ fn check_address(
         return Ok(());
     };
     let is_foreign = |name: &&str| premises.variable(name).is_some() && folder(name).is_none();
-    // Google's and Amazon's own logins are the person's.
+    // Logins of Google and Amazon Cloud are the user's, not the project's.
     let logs_in = !matches!(
         choice,
         ProviderChoice::Anthropic { .. }
@@ -210,8 +210,7 @@ fn check_address(
     }
 }
 
-/// What models are called at this provider (`modelOverrides`), by their usual
-/// names.
+/// Provider-specific model names (`modelOverrides`), by canonical name.
 fn model_names(premises: &SessionEnvironment) -> BTreeMap<String, String> {
     let loaded = premises.loaded();
     let said = loaded.settings.get("modelOverrides");
@@ -219,7 +218,7 @@ fn model_names(premises: &SessionEnvironment) -> BTreeMap<String, String> {
     entries.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
 }
 
-/// The command that renews what this provider takes, if the settings name one.
+/// The command that renews the provider's credentials, if the settings name one.
 fn renewal(premises: &SessionEnvironment, choice: &ProviderChoice) -> Option<LoginRenewal> {
     let setting = match choice {
         ProviderChoice::Vertex { .. } => "gcpAuthRefresh",
@@ -234,8 +233,7 @@ fn renewal(premises: &SessionEnvironment, choice: &ProviderChoice) -> Option<Log
     Some(LoginRenewal::new(premises.text_setting(setting)?, premises.variables.clone()))
 }
 
-/// Who searches the web beside answering: the vendor itself, or a gateway of
-/// which the person says so.
+/// Base URL of the web search: the vendor itself, or a gateway the user has declared to support it.
 fn searches_at(choice: &ProviderChoice, premises: &SessionEnvironment) -> Option<String> {
     let ProviderChoice::Anthropic { base_url, .. } = choice else { return None };
     let own = url_host(base_url).is_some_and(|host| host == "api.anthropic.com");
@@ -247,13 +245,13 @@ fn url_host(url: &str) -> Option<&str> {
     url.strip_prefix("https://")?.split(['/', ':']).next()
 }
 
-/// Makes pictures smaller the way Read does: in a process with limits.
+/// Downscales images in a separate process with resource limits.
 struct WorkerImageShrinker(MediaWork);
 
 impl ImageShrinker for WorkerImageShrinker {
     fn shrink(&self, image: &[u8], limit: ImageLimit) -> Option<ShrunkImage> {
         let shrink = || self.0.shrink(image, limit.side, limit.bytes);
-        // A large picture takes a second, and others want to go on meanwhile.
+        // A large image takes about a second; other tasks of the runtime continue meanwhile.
         let others = tokio::runtime::Handle::try_current().map(|it| it.runtime_flavor());
         let shrunk = match others {
             Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(shrink),
@@ -289,8 +287,6 @@ fn key_source(choice: &ProviderChoice, env: &dyn Fn(&str) -> Option<String>, key
 mod tests {
     use super::*;
 
-    /// The list of models decides; its own test keeps each short name at the newest model
-    /// of its line.
     #[test]
     fn usual_model_is_a_short_name_of_the_list() {
         let catalog = Catalog::built_in();

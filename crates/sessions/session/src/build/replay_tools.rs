@@ -1,4 +1,4 @@
-//! Tools of servers in a replay: declared as they were, answered by the recording.
+//! Placeholders for MCP tools in a replay: declared as recorded, answered from the recording.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use haft_agent::recording::{RecordedRun, RecordedTool};
 use haft_tool::{DynTool, Exposure, RawTool, ToolContext, ToolError, ToolSpec};
 use serde_json::Value;
 
-/// What stands for the tools of servers that a recorded run had.
+/// Creates placeholders for the MCP tools that a recorded run declared.
 pub(super) fn stand_ins(cassette: &RecordedRun) -> Vec<Arc<dyn DynTool>> {
     cassette.server_tools().into_iter().map(stand_in).collect()
 }

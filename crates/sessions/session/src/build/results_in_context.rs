@@ -1,4 +1,4 @@
-//! What models have seen, as far as their next requests still show it.
+//! Tracks which tool results are still part of a model's next request.
 
 use std::{
     collections::HashMap,
@@ -9,8 +9,7 @@ use haft_agent::{Restored, ResultsInContext};
 use haft_types::{AgentId, CallId};
 use haft_workspace::{ContextView, ReadBy, SeenRecord, SessionFiles};
 
-/// Which results are in the next requests of agents that others started. Clones
-/// share it.
+/// Results in the next requests of sub-agents, by agent. Clones share the state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChildContextViews(Arc<Mutex<HashMap<AgentId, ResultsInContext>>>);
 
@@ -25,8 +24,7 @@ impl ChildContextViews {
     }
 }
 
-/// Which results are in the next request; all of them where there is no
-/// conversation that could lose one.
+/// Results in the next request of the main agent. Without a conversation, all results count as present.
 #[derive(Default)]
 pub(crate) struct MainContextView {
     pub(super) main: Option<ResultsInContext>,
@@ -42,7 +40,7 @@ impl ContextView for MainContextView {
     }
 }
 
-/// Knows again what an earlier run of the session had read: the log says so.
+/// Marks files as read that an earlier run of the session has read, according to its log.
 pub(super) fn restore_seen(files: &SessionFiles, restored: &Restored) {
     for (call, meta) in &restored.meta {
         let record = meta.get("haft/seen").cloned().map(serde_json::from_value::<SeenRecord>);

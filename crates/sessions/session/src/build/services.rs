@@ -1,4 +1,4 @@
-//! What the built-in tools of a session share.
+//! Services that the built-in tools of a session share.
 
 use std::{
     collections::HashSet,
@@ -53,38 +53,36 @@ use crate::{
     worktrees::SessionWorktrees,
 };
 
-/// What is written down about commands and what they print.
+/// Whether commands and their output are recorded on disk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ShellRecords {
-    /// Everything, so that it outlives this process.
+    /// On disk, so that they outlive this process.
     OnDisk,
-    /// Nothing: no command will run.
+    /// Not recorded: no command will run.
     None,
 }
 
-/// The files and commands of a session, and the built-in tools that use them.
+/// Files and commands of a session, and the built-in tools that use them.
 pub(crate) struct SessionServices {
-    /// The files.
     pub(crate) files: Arc<SessionFiles>,
-    /// The commands.
+    /// The registry of shell commands.
     pub(crate) tasks: Arc<TaskRegistry>,
-    /// Every built-in tool, wanted or not.
+    /// All built-in tools, including those the session does not offer.
     pub(crate) tools: Vec<Arc<dyn DynTool>>,
-    /// Tools that look, for faces.
+    /// Read-only tools for front ends.
     pub(crate) readers: ReadOnlyTools,
-    /// The models behind the tools for the web.
+    /// Models used by the web tools.
     web: SessionWeb,
-    /// Asks language servers.
     pub(crate) lsp: Arc<haft_builtin_tools::lsp::LspServers>,
-    /// Hooks and rules, once they are there.
+    /// The pipeline with hooks and rules; set later during the build.
     pub(crate) late: Arc<LatePipeline>,
-    /// Speaks to the person.
+    /// Sends messages to the user.
     pub(crate) voice: Arc<SessionMessenger>,
-    /// Where agents that are kept apart work.
+    /// Worktrees of isolated sub-agents.
     pub(crate) worktrees: Arc<SessionWorktrees>,
 }
 
-/// Keeps secrets out of the outputs that a session leaves on disk.
+/// Masks secrets in command output written to disk.
 #[derive(Debug)]
 struct SpoolMask(Masker);
 
@@ -94,24 +92,22 @@ impl Blank for SpoolMask {
     }
 }
 
-/// Tools that look, for whoever is not the model.
+/// Read-only tools for callers other than the model.
 #[derive(Clone)]
 pub(crate) struct ReadOnlyTools {
-    /// Shows files.
     pub(crate) read: Arc<dyn DynTool>,
-    /// Shows directories.
     pub(crate) list: Arc<dyn DynTool>,
 }
 
 impl ReadOnlyTools {
-    /// Whether no rule denies that a file is read, and it is a stored one.
+    /// Whether `path` is one of the session's stored results and no rule denies reading it.
     pub(crate) fn may_read(&self, calls: &CallSession, path: &Path) -> bool {
         if haft_paths::is_of_kernel(path) {
             return false;
         }
         let mut cx = CallContext::detached(String::from("memory"), Arc::clone(&calls.state.cwd));
         cx.home.clone_from(&calls.state.home);
-        // A path that no input can name is not one that rules allow.
+        // A path that is not UTF-8 cannot appear in a tool input, so no rule allows it.
         let Some(path) = path.to_str() else { return false };
         let Ok(call) = Arc::clone(&self.read).parse(json!({"file_path": path}), &cx) else { return false };
         let policy = calls.pipeline.gate.permissions().policy();
@@ -119,7 +115,7 @@ impl ReadOnlyTools {
     }
 }
 
-/// The directories commands work in, as they are now.
+/// The current workspace directories, as the sandbox sees them.
 struct LiveRoots(Arc<Workspace>);
 
 impl haft_builtin_tools::bash::WorkingDirs for LiveRoots {
@@ -129,7 +125,7 @@ impl haft_builtin_tools::bash::WorkingDirs for LiveRoots {
 }
 
 impl SessionServices {
-    /// Opens them. `in_request` says which results the next request still shows.
+    /// Creates the services. `in_request` tells which results are part of the next request.
     pub(crate) fn open(
         premises: &SessionEnvironment,
         in_request: MainContextView,
@@ -219,19 +215,19 @@ impl SessionServices {
         Ok(Self { files, tasks, tools, readers, web, lsp, late, voice, worktrees })
     }
 
-    /// Who pays for what tools ask models.
+    /// Sets the budget that model requests of tools are charged to.
     pub(super) fn charge_to(&self, agent: &haft_agent::Agent) {
         self.web.charge_to(agent);
     }
 
-    /// Whom late news of edits are told.
+    /// Sets the agent that receives delayed diagnostics of edits.
     pub(super) fn tell_news_to(&self, agent: &haft_agent::Agent) {
         let inbox = agent.inbox.clone();
         self.lsp.tell_with(Box::new(move |text| inbox.mention(haft_agent::UserInput::text(text))));
     }
 }
 
-/// The triggers of the person, as their settings are now. A project has none.
+/// The webhook triggers in the user's settings. Project settings cannot define triggers.
 fn triggers(premises: &SessionEnvironment) -> TriggerServices {
     let store = Arc::clone(&premises.store);
     TriggerServices {
@@ -244,10 +240,8 @@ fn triggers(premises: &SessionEnvironment) -> TriggerServices {
     }
 }
 
-/// What commands may see of the environment: settings speak before the
-/// environment of the session.
-/// What commands inherit. Programs of plugins are found behind all others: none of
-/// them takes the place of one that rules know.
+/// The environment variables commands inherit: settings override the session's environment. Plugin
+/// programs are appended to `PATH`, so they cannot shadow programs that rules refer to.
 fn environment(premises: &SessionEnvironment, programs: &[PathBuf]) -> EnvPolicy {
     let loaded = premises.loaded();
     let set = &loaded.settings.env;
@@ -258,7 +252,7 @@ fn environment(premises: &SessionEnvironment, programs: &[PathBuf]) -> EnvPolicy
     policy
 }
 
-/// Runs commands, and says at the start where there is no shell that could.
+/// Opens the shell service. Reports if the machine has no usable shell.
 fn open_shell(
     premises: &SessionEnvironment,
     config: ShellConfig,
@@ -271,8 +265,8 @@ fn open_shell(
     Ok(shell)
 }
 
-/// Opens the shell; in memory alone where the disk takes nothing. That another
-/// process has the session is no such case.
+/// Opens the shell service with its state on disk, or in memory if the disk is not writable. A lock held
+/// by another process is an error, not such a case.
 fn open_on_disk_or_not(
     premises: &SessionEnvironment,
     config: ShellConfig,
@@ -281,7 +275,7 @@ fn open_on_disk_or_not(
     use std::io::ErrorKind::{
         AlreadyExists, NotADirectory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
     };
-    // A file or a link to nowhere in the place of a directory is the same as one that cannot be written.
+    // A file or a dangling link in place of a directory counts as not writable.
     let takes_nothing = |err: &std::io::Error| {
         let refused = matches!(err.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem);
         refused || matches!(err.kind(), PermissionDenied | NotADirectory | AlreadyExists)
@@ -304,20 +298,19 @@ fn open_on_disk_or_not(
     }
 }
 
-/// How long processes that a killed session left may take to go.
+/// Time for processes of a killed session to exit.
 const ORPHAN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A session that is taken up again after it was killed first ends what it had
-/// running then: once it lives, nobody could tell that from what it runs now.
+/// Ends what a killed run of this session left running, before the session starts processes of its own
+/// that could not be told apart.
 fn end_own_orphans(premises: &SessionEnvironment) {
     let registries = Shell::registries(&premises.state_dir());
     let orphans = haft_process::end_orphans_of(&registries, premises.session_id.as_str(), ORPHAN_TIMEOUT);
     premises.tell_ended(&orphans.found);
 }
 
-/// Nothing runs unseen: orphans of commands become ours, and what killed
-/// sessions left is ended. Stored results of all sessions age. Done once per
-/// process and directory.
+/// Makes this process the subreaper of orphaned commands, ends processes of killed sessions, and deletes
+/// expired stored results of all sessions. Runs once per process and directory.
 fn own_processes(premises: &SessionEnvironment) {
     static SWEPT: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
@@ -339,16 +332,15 @@ fn own_processes(premises: &SessionEnvironment) {
     });
 }
 
-/// Pictures and documents are unpacked by the program `haft`, where it is at
-/// hand.
+/// Decoding of images and documents in a separate `haft` process, if the executable is known.
 pub(crate) fn media_work(program: Option<&PathBuf>) -> MediaWork {
     program.map_or(MediaWork::Thread, |program| {
         MediaWork::Process(MediaWorker { program: program.clone(), args: vec![String::from("media-worker")] })
     })
 }
 
-/// The built-in tools as they are described, in a directory of their own:
-/// nothing of a person is touched, and none of them may be called.
+/// The built-in tools for description only, in the given scratch directory. A call must not be made; no
+/// user file is touched.
 pub fn described_tools(scratch: &std::path::Path) -> Result<Vec<Arc<dyn DynTool>>, OpenError> {
     let config = WorkspaceConfig {
         state_dir: scratch.to_owned(),
@@ -395,7 +387,7 @@ pub fn described_tools(scratch: &std::path::Path) -> Result<Vec<Arc<dyn DynTool>
     }))
 }
 
-/// As the variables say, and the settings where those say nothing.
+/// Settings of the Bash tool: environment variables, then the settings.
 fn bash_settings(premises: &SessionEnvironment, get: impl Fn(&str) -> Option<String>) -> BashSettings {
     let loaded = premises.loaded();
     BashSettings::from(|name| {

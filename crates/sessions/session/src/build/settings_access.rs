@@ -1,4 +1,4 @@
-//! Settings for the Config tool.
+//! Settings access for the Config tool.
 
 use std::sync::Arc;
 

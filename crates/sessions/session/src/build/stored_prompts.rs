@@ -1,17 +1,17 @@
-//! Prompts for later: the person's own, never those a project brings.
+//! Scheduled prompts. Only the user's own are run, never those a project contains.
 
 use haft_builtin_tools::cron::CronServices;
 use serde_json::Value;
 
 use crate::environment::SessionEnvironment;
 
-/// Where other programs keep prompts for later in a project.
+/// File in which other programs keep a project's scheduled prompts.
 const FOREIGN: &str = ".claude/scheduled_tasks.json";
 
-/// Bytes of such a file that are looked at.
+/// Maximum size in bytes of such a file; larger ones are ignored.
 const LARGEST: u64 = 1 << 20;
 
-/// Where prompts for later are. That those of the project do not run is said.
+/// Where scheduled prompts are stored. Reports that those of the project are not run.
 pub(super) fn schedule_services(premises: &SessionEnvironment) -> CronServices {
     let file = premises.cwd.join(FOREIGN);
     let brought = std::fs::metadata(&file)

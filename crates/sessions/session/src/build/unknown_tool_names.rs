@@ -1,5 +1,4 @@
-//! Names of tools that nobody has, in flags and rules: a misspelt deny forbids
-//! nothing, so it is named.
+//! Reports unknown tool names in flags and rules: a misspelt deny rule forbids nothing.
 
 use std::sync::Arc;
 
@@ -9,9 +8,8 @@ use haft_types::nearest;
 
 use crate::{EventSender, SessionSpec};
 
-/// Tells which names of the spec and of deny and ask rules no tool has. Tools of
-/// servers come later and are not judged; nor are rules of settings files about
-/// tools of other programs, unless they look like a slip.
+/// Reports names in the spec and in deny and ask rules that match no tool. Skips MCP tools, which are
+/// added later, and rules of settings files about tools of other programs, unless they look like a typo.
 pub(super) fn tell_unknown(
     policy: &Policy,
     spec: &SessionSpec,
@@ -39,7 +37,7 @@ pub(super) fn tell_unknown(
         let meant = meant(name);
         let is_slip = meant.as_ref().is_some_and(|it| it.len().abs_diff(name.len()) <= 2);
         let is_flag = matches!(rule.origin.destination, Some(Destination::CliArg | Destination::Session));
-        // Allow rules of settings may be meant for other programs that read them, too.
+        // Allow rules in settings files may be meant for other programs that share them.
         let is_told = match rule.behavior {
             Behavior::Allow => is_slip && rule.origin.destination == Some(Destination::CliArg),
             _ => is_slip || is_flag,
@@ -59,7 +57,7 @@ pub(super) fn tell_unknown(
     }
 }
 
-/// Names of tools that come with what a session is given.
+/// Names of tools that depend on what a session is opened with.
 pub const TOOLS_OF_SESSIONS: [&str; 7] =
     ["ToolSearch", "StructuredOutput", "Skill", "Agent", "WebFetch", "WebSearch", "AskUserQuestion"];
 

@@ -1,6 +1,6 @@
-//! What no command of the session may take away, in any mode: what undo and the
-//! session itself need, and, where nobody is asked, files of the home that the
-//! line does not name.
+//! The baseline protection of every command, in any permission mode: the data undo needs and Haft's own
+//! state are read-only. In modes without approval, files of the home directory that the command line
+//! does not name are protected from deletion, too.
 
 use std::{
     path::{Path, PathBuf},
@@ -18,17 +18,16 @@ use haft_types::PermissionMode;
 use super::SessionRoots;
 use crate::permission_dry_run::rules_cover;
 
-/// Walls of this session that were built: the usual ones, and those for the
-/// line before.
+/// Maximum number of cached sandboxes: the usual one, and those of the last command lines.
 const MAX_KEPT: usize = 3;
 
-/// Says what commands are kept from.
+/// Decides what commands are protected against, and builds the sandbox for it.
 pub(super) struct StateGuard {
     store: Arc<SettingsStore>,
     state: PathBuf,
     roots: Arc<SessionRoots>,
     home: Option<PathBuf>,
-    /// The mode the session is in, once there is a session.
+    /// Returns the session's permission mode; set once the session is built.
     mode: OnceLock<Box<dyn Fn() -> PermissionMode + Send + Sync>>,
     built: Mutex<Vec<Arc<BaselineSandbox>>>,
 }
@@ -39,8 +38,8 @@ impl std::fmt::Debug for StateGuard {
     }
 }
 
-/// Whether this machine can keep commands from what undo needs, or why not.
-/// Tries it once.
+/// Whether this machine can make directories read-only for commands, or why not. Tries it once per
+/// process.
 pub(super) fn freezes() -> Result<(), String> {
     static TRIED: OnceLock<Result<(), String>> = OnceLock::new();
     let tried = TRIED.get_or_init(|| {
@@ -68,7 +67,7 @@ impl StateGuard {
         self.mode.set(Box::new(mode)).ok();
     }
 
-    /// Whether nobody is asked about commands.
+    /// Whether the permission mode runs commands without approval.
     fn is_unasked(&self) -> bool {
         self.mode.get().is_some_and(|mode| mode() == PermissionMode::BypassPermissions)
     }
@@ -80,7 +79,7 @@ impl StateGuard {
         BaselinePolicy { freeze, home }
     }
 
-    /// Files of the home are kept from what removes nobody knows what.
+    /// Protects files in the home directory from commands whose deletions cannot be determined.
     fn kept_home(&self, command: &str, cwd: &Path) -> Option<HomeProtection> {
         freezes().ok()?;
         let loaded = self.store.current();
@@ -100,13 +99,13 @@ impl StateGuard {
             _ => None,
         });
         let named = changed.chain(words).map(|it| haft_paths::lexical(&it));
-        // Naming the home itself is not naming what is in it.
+        // A command that names the home directory itself does not name the files in it.
         let named: Vec<PathBuf> = named.filter(|it| it.starts_with(home) && it != home).collect();
         HomeProtection::new(home, &roots, &named)
     }
 }
 
-/// What an effect changes, where the line says it.
+/// The path an effect changes, if the command line names it.
 fn changed_path(effect: &CommandEffect) -> Option<PathBuf> {
     match (effect.access, &effect.target) {
         (EffectAccess::Write | EffectAccess::Delete, EffectTarget::Path(path)) => Some(path.clone()),
@@ -119,7 +118,7 @@ fn changed_path(effect: &CommandEffect) -> Option<PathBuf> {
 
 impl BaselineGuard for StateGuard {
     fn walls(&self, command: &str, cwd: &Path) -> Option<Arc<BaselineSandbox>> {
-        // Our own program takes care of what is its own.
+        // Haft protects its own files itself.
         let own = [String::from("haft"), String::from("haft *")];
         if command.contains("haft") && rules_cover(&own, command, cwd, self.home.as_deref()) {
             return None;
@@ -132,8 +131,8 @@ impl BaselineGuard for StateGuard {
         if let Some(walls) = built.iter().find(|it| *it.policy() == policy) {
             return Some(Arc::clone(walls));
         }
-        // Without the right to mount, the home stays unprotected, and then Haft's own directory as
-        // well. `haft sandbox check` reports the latter only.
+        // Without permission to mount, neither the home directory nor Haft's state directory is
+        // protected. `haft sandbox check` reports the latter only.
         let walls = BaselineSandbox::build(policy.clone())
             .or_else(|_| BaselineSandbox::build(BaselinePolicy { home: None, ..policy }))
             .ok()?;

@@ -1,4 +1,4 @@
-//! Rules, modes and directories of all layers, as one policy.
+//! Combines rules, modes and directories of all settings layers into one policy.
 
 use std::{
     path::{Path, PathBuf},
@@ -18,13 +18,13 @@ use haft_types::PermissionMode;
 use super::{SessionEnvironment, SessionRoots};
 use crate::{OpenError, RuleOrigin, mcp_servers::ToolPolicies};
 
-/// What takes command lines apart where no command of a session is running.
+/// The command line parser where no command of a session is running.
 fn command_judge() -> Arc<dyn CommandJudge> {
     Arc::new(BashJudge)
 }
 
-/// The running commands of a session. The session owns them: a policy that outlives it
-/// must not keep its lock.
+/// The running commands of a session. A weak reference: a policy that outlives the session must not keep
+/// its lock.
 struct SessionTasks {
     tasks: Weak<TaskRegistry>,
     home: Option<PathBuf>,
@@ -43,7 +43,7 @@ impl RunningCommands for SessionTasks {
     }
 }
 
-/// What takes the command lines of a session apart.
+/// The command line parser of a session, which knows its running commands.
 fn session_commands(premises: &SessionEnvironment) -> Arc<dyn CommandJudge> {
     let Some(tasks) = premises.tasks.get() else { return command_judge() };
     let (tasks, home) = (Weak::clone(tasks), premises.home.clone());
@@ -51,10 +51,10 @@ fn session_commands(premises: &SessionEnvironment) -> Arc<dyn CommandJudge> {
     Arc::new(SessionCommands::new(Arc::new(running)))
 }
 
-/// Whether this machine can hold what only reads to that.
+/// Whether this machine can confine read-only commands; tried once.
 const READING_HELD: ReadOnlyEnforced = ReadOnlyEnforced::AsTried(|| super::read_only_guard::stands().is_ok());
 
-/// The policy of a session.
+/// The policy of a session. Fails for invalid rules of an embedding program.
 pub(super) fn policy(premises: &SessionEnvironment) -> Result<Policy, OpenError> {
     let loaded = premises.loaded();
     let permissions = &loaded.settings.permissions;
@@ -66,7 +66,7 @@ pub(super) fn policy(premises: &SessionEnvironment) -> Result<Policy, OpenError>
         builder = builder.home(home);
     }
     builder = on_hosts(builder, premises);
-    // What a project says about its files holds for those that are worked on.
+    // Rules of a project apply to the files that are worked on, which may be on a tool host.
     let project = premises.hosts.get().map(|hosts| hosts.place().cwd.clone());
     builder = add_rules(builder, permissions, project.as_deref());
     let spec = &premises.permissions;
@@ -112,7 +112,7 @@ pub(super) fn policy(premises: &SessionEnvironment) -> Result<Policy, OpenError>
     Ok(policy)
 }
 
-/// The workspace, and what was added to it.
+/// The workspace and the directories added to it.
 pub(super) fn directories(
     cwd: &Path,
     home: Option<&Path>,
@@ -125,14 +125,14 @@ pub(super) fn directories(
         .collect()
 }
 
-/// What the sandbox means for questions: nothing, unless all of it stands.
+/// Whether sandboxed commands may run without a prompt: only if the complete sandbox is available.
 fn sandboxed(
     builder: PolicyBuilder,
     premises: &SessionEnvironment,
     loaded: &LoadedSettings,
 ) -> PolicyBuilder {
     let wishes = &loaded.settings.sandbox;
-    // The walls of this machine hold nothing on another one.
+    // The local sandbox does not confine commands on tool hosts.
     if !premises.walls.enforce() || premises.hosts.get().is_some() {
         return builder;
     }
@@ -150,7 +150,7 @@ fn mode(premises: &SessionEnvironment, loaded: &LoadedSettings) -> Result<Permis
         .map_err(|mode| OpenError::Start(format!("the settings forbid the permission mode {mode}")))
 }
 
-/// The directories of all hosts are the workspace.
+/// Uses the directories of all tool hosts as the workspace.
 fn on_hosts(mut builder: PolicyBuilder, premises: &SessionEnvironment) -> PolicyBuilder {
     for (_, place) in premises.hosts.get().into_iter().flat_map(|it| it.places()) {
         for dir in std::iter::once(&place.cwd).chain(&place.extra_dirs).filter(|it| it.is_absolute()) {
@@ -160,8 +160,7 @@ fn on_hosts(mut builder: PolicyBuilder, premises: &SessionEnvironment) -> Policy
     builder
 }
 
-/// A policy of nothing but rules: what `haft permissions test --batch` judges
-/// by.
+/// A policy of rules alone, for `haft permissions test --batch`.
 pub fn policy_of_rules(
     cwd: &Path,
     home: Option<&Path>,

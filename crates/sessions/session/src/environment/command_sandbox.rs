@@ -1,5 +1,5 @@
-//! Which walls hold the commands of a session: the settings say whether, the
-//! rules and the mode of each call say what they keep out.
+//! Chooses the sandbox of each command: the settings decide whether there is one, the rules and the mode
+//! of the call decide what it blocks.
 
 use std::{
     collections::HashMap,
@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{EventSender, permission_dry_run::rules_cover};
 
-/// Builds the walls of one session.
+/// Builds the sandboxes of one session.
 pub struct CommandSandbox {
     store: Arc<SettingsStore>,
     session: String,
@@ -41,41 +41,41 @@ pub struct CommandSandbox {
     scratch: OnceLock<Result<ScratchDir, String>>,
     warned: AtomicBool,
     events: EventSender,
-    /// The walls of the call before: most calls have the same.
+    /// The sandbox of the previous call; most calls use the same.
     last: Mutex<Option<Arc<Confinement>>>,
-    /// Walls around what only reads.
+    /// Sandbox of commands that are allowed because they only read.
     reading: ReadOnlyGuard,
-    /// Walls around everything else.
+    /// Baseline protection of all other commands.
     keeper: Arc<StateGuard>,
-    /// Agents that work in a worktree of their own.
+    /// Restrictions of agents that work in a worktree of their own.
     fenced: Mutex<HashMap<AgentId, WorktreeRestriction>>,
 }
 
-/// Where the commands of an agent may change files: in its worktree, and not in
-/// the checkout it was made from.
+/// Restricts where the commands of an agent may write: inside its worktree, but not in the checkout it
+/// was created from.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct WorktreeRestriction {
     pub(crate) worktree: PathBuf,
     pub(crate) checkout: PathBuf,
 }
 
-/// Who wants a command confined.
+/// Who requests that a command is confined.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SandboxDemand {
-    /// The settings, if they do. Rules and plan mode hold in any case, but then
-    /// the network is open.
+    /// The settings, if they enable the sandbox. Rules and plan mode are always enforced, but without
+    /// the setting the network stays open.
     BySettings,
-    /// A person, by name: `haft sandbox`.
+    /// The user, explicitly (`haft sandbox`).
     ByName,
 }
 
-/// What a call is kept from, by rules and mode.
+/// Restrictions of a call, from rules and mode.
 pub struct CallLimits<'a> {
-    /// Who wants it.
+    /// Who requests the sandbox.
     pub wanted: SandboxDemand,
-    /// Why nothing may be changed, if nothing may.
+    /// The reason why the call must not change anything; `None` if it may.
     pub read_only: Option<String>,
-    /// What the deny rules name.
+    /// Returns the paths that deny rules name.
     pub fence: &'a dyn Fn() -> PathRestrictions,
 }
 
@@ -111,22 +111,22 @@ impl CommandSandbox {
         self.fenced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Commands of an agent stay in its worktree from now on.
+    /// Restricts the commands of an agent to its worktree.
     pub(crate) fn fence_in(&self, agent: AgentId, fence: WorktreeRestriction) {
         self.fenced().insert(agent, fence);
     }
 
-    /// Where the commands of an agent stay.
+    /// The worktree restriction of an agent, if any.
     pub(crate) fn fence_of(&self, agent: &AgentId) -> Option<WorktreeRestriction> {
         self.fenced().get(agent).cloned()
     }
 
-    /// An agent has ended.
+    /// Removes the restriction of an agent that has ended.
     pub(crate) fn unfence(&self, agent: &AgentId) {
         self.fenced().remove(agent);
     }
 
-    /// The directories an agent's commands may change.
+    /// The directories an agent's commands may write to.
     fn roots_of(&self, agent: &AgentId) -> Vec<PathBuf> {
         let Some(fence) = self.fence_of(agent) else { return self.roots.now() };
         let is_apart = |it: &&PathBuf| !it.starts_with(&fence.checkout) && !fence.checkout.starts_with(it);
@@ -139,13 +139,13 @@ impl CommandSandbox {
         self.store.current().settings.sandbox.clone()
     }
 
-    /// Whether the settings want commands confined.
+    /// Whether the settings enable the sandbox (`sandbox.enabled`).
     pub fn is_wanted(&self) -> bool {
         is_set(&self.wishes().enabled)
     }
 
-    /// Whether commands run without a question because of the walls: only where
-    /// all of the walls stand.
+    /// Whether sandboxed commands may run without a prompt: the sandbox is enabled and this machine
+    /// enforces all of it.
     pub fn enforce(&self) -> bool {
         self.is_wanted()
             && self.sandbox().is_ok_and(|sandbox| {
@@ -158,29 +158,29 @@ impl CommandSandbox {
             })
     }
 
-    /// Whether what runs without a question because it only reads is held to
-    /// that, or why it cannot be.
+    /// Whether this machine can confine commands that run without a prompt because they only read, or
+    /// why not. Tried once per process.
     pub fn hold_reading(&self) -> Result<(), String> {
         super::read_only_guard::stands()
     }
 
-    /// Whether commands cannot touch what undo needs, whatever their mode, or why
-    /// they can.
+    /// Whether this machine can protect the data undo needs from commands in every mode, or why not.
+    /// Tried once per process.
     pub fn keep_store(&self) -> Result<(), String> {
         super::baseline_guard::freezes()
     }
 
-    /// Who keeps commands from what is not theirs to take away.
+    /// The baseline protection of commands.
     pub(crate) fn keeper(&self) -> Arc<dyn BaselineGuard> {
         Arc::clone(&self.keeper) as Arc<dyn BaselineGuard>
     }
 
-    /// Where nobody is asked, more is kept.
+    /// Sets how to read the permission mode: modes without approval protect more files.
     pub(crate) fn follow_mode(&self, mode: impl Fn() -> PermissionMode + Send + Sync + 'static) {
         self.keeper.follow(mode);
     }
 
-    /// Walls around a command that was let run because it only reads.
+    /// The sandbox of a command that was allowed because it only reads; `None` for other commands.
     fn around_reading(&self, about: &ConfinedCommand<'_>) -> Option<ConfinementChoice> {
         let AllowReason::OnlyReads(talks) = about.permit.reason() else { return None };
         super::read_only_guard::stands().ok()?;
@@ -207,10 +207,11 @@ impl CommandSandbox {
         dirs.into_iter().flat_map(|dir| OWN_KEYS.map(|name| dir.join(name))).filter(|path| path.exists())
     }
 
-    /// The sandbox of this machine, or why there is none.
+    /// The sandbox of this machine, created on first use, or why there is none.
     pub fn sandbox(&self) -> Result<&Arc<Sandbox>, String> {
         let opened = self.sandbox.get_or_init(|| {
-            // Walls are needed all the more where nothing can be kept.
+            // A state directory that is not writable must not disable the sandbox: it uses a temporary
+            // one.
             let state = if state_dir::can_be_written(&self.state) {
                 self.state.clone()
             } else {
@@ -227,7 +228,7 @@ impl CommandSandbox {
         made.as_ref().map(ScratchDir::path).map_err(|err| format!("there is no temporary directory: {err}"))
     }
 
-    /// What holds a call.
+    /// The sandbox policy of a call.
     pub fn policy(&self, limits: &CallLimits<'_>) -> Result<SandboxPolicy, String> {
         self.policy_within(limits, &self.roots.now())
     }
@@ -269,8 +270,7 @@ impl CommandSandbox {
         Ok(policy)
     }
 
-    /// What cannot be read: what rules deny, what the settings deny, and our own
-    /// keys.
+    /// Paths that are not readable: those of deny rules, of the settings, and Haft's own credentials.
     fn hidden(&self, wishes: &Wishes, fence: &PathRestrictions) -> Vec<Hidden> {
         let by_rule = fence.unreadable.iter().map(|RestrictedPath { path, rule }| Hidden {
             path: path.clone(),
@@ -290,8 +290,8 @@ impl CommandSandbox {
         texts.iter().flat_map(|text| self.named(text)).collect()
     }
 
-    /// What an entry of the settings names: a path, or what a pattern finds now,
-    /// as a rule about paths would find it.
+    /// The paths an entry of the settings names: a path, or the matches of a pattern now, found as a
+    /// path rule would.
     fn named(&self, text: &Sourced<String>) -> Vec<PathBuf> {
         let plain = text.value.strip_suffix("/**").unwrap_or(&text.value);
         if !plain.contains(['*', '?', '[', '{']) {
@@ -308,8 +308,8 @@ impl CommandSandbox {
         found.unreadable.into_iter().map(|it| it.path).collect()
     }
 
-    /// `//x` is absolute as in rules, `~` is the home, everything else starts
-    /// where the settings are.
+    /// Resolves a path of the settings: `//x` is absolute as in rules, `~` is the home directory,
+    /// anything else is relative to the settings file's base directory.
     fn path(&self, text: &Sourced<String>) -> PathBuf {
         let written = text.value.strip_suffix("/**").unwrap_or(&text.value);
         let written = written.strip_prefix('/').filter(|rest| rest.starts_with('/')).unwrap_or(written);
@@ -318,7 +318,8 @@ impl CommandSandbox {
         haft_paths::lexical(&expanded.unwrap_or_else(|_| base.join(written)))
     }
 
-    /// Prepares the walls, or says why there are none.
+    /// Builds the sandbox for a policy, or returns why it is not possible. Reuses the previous sandbox
+    /// if the policy is equal, whatever its strictness was.
     pub fn build(
         &self,
         policy: SandboxPolicy,
@@ -333,8 +334,7 @@ impl CommandSandbox {
         Ok(walls)
     }
 
-    /// What the settings ask for in plain words, and what the machine makes of
-    /// it.
+    /// Describes a policy in plain words, and what this machine enforces of it.
     pub fn report(&self, policy: &SandboxPolicy) -> Result<SandboxReport, String> {
         Ok(self.sandbox()?.report(policy))
     }
@@ -350,8 +350,8 @@ impl CommandSandbox {
         !patterns.is_empty() && rules_cover(&patterns, about.command, about.cwd, self.home.as_deref())
     }
 
-    /// Commands that have to be held. What cannot be enforced is refused or
-    /// said, as the settings want.
+    /// Confines a command that must be confined. What this machine cannot enforce is rejected or
+    /// reported, as `demand` says.
     fn held(
         &self,
         limits: &CallLimits<'_>,
@@ -384,18 +384,18 @@ impl CommandSandbox {
     }
 }
 
-/// What has to stand before a command runs.
+/// How much of the sandbox must be enforced before a command runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum RequiredConfinement {
-    /// All of the walls.
+    /// All of it; otherwise the command is rejected.
     Complete,
-    /// Some of them; what is missing is said.
+    /// At least a part; gaps are reported once.
     SomeWalls,
-    /// Whatever can be had; that there is nothing is said.
+    /// As much as possible; a missing sandbox is reported once.
     IfPossible,
 }
 
-/// Files with keys of ours, below the directories of settings.
+/// Files with credentials of Haft, relative to the settings directories.
 const OWN_KEYS: [&str; 4] = [".credentials.json", "credentials.json", "mcp-tokens.json", "mcp-auth"];
 const OWN_KEYS_RULE: &str = "Haft's own keys";
 
@@ -411,7 +411,7 @@ impl CommandConfiner for CommandSandbox {
             if let Some(choice) = self.around_reading(about) {
                 return choice;
             }
-            // Plan mode judged the command to be harmless already; the walls are there in case it was wrong.
+            // Plan mode has already judged the command harmless; the sandbox covers misjudgements.
             let is_fenced = self.fence_of(about.agent).is_some();
             return match (&limits.read_only, is_fenced, required) {
                 (Some(_), _, _) | (None, true, Some(false)) => {
@@ -452,8 +452,8 @@ impl CommandConfiner for CommandSandbox {
     }
 }
 
-/// A directory without what may be read in it: everything beside that, and
-/// beside the directories on the way to it.
+/// Splits a denied directory so that the readable paths in it stay readable: all entries beside them and
+/// beside the directories above them.
 fn except(denied: PathBuf, readable: &[PathBuf]) -> Vec<PathBuf> {
     if readable.contains(&denied) {
         return Vec::new();
@@ -469,7 +469,7 @@ fn is_set(flag: &Option<Sourced<bool>>) -> bool {
     flag.as_ref().is_some_and(|it| it.value)
 }
 
-/// Nobody, unless the settings name somebody; `*` is everybody.
+/// Allowed network access: none, unless the settings name domains; `*` allows all.
 fn network(wishes: &Wishes) -> Network {
     let texts = |list: &[Sourced<String>]| list.iter().map(|it| it.value.clone()).collect::<Vec<_>>();
     let (allow, deny) = (texts(&wishes.network.allowed_domains), texts(&wishes.network.denied_domains));

@@ -1,15 +1,15 @@
-//! What the journal knows of a call that has no result.
+//! What the undo journal knows about a call without a result.
 
 use haft_types::CallId;
 
 use super::SessionEnvironment;
 
-/// More paths are counted, not named.
+/// Maximum number of paths listed; the rest is only counted.
 const MOST_NAMED: usize = 10;
 
 impl SessionEnvironment {
-    /// What a call changed, in words for the model. `None` when the journal has
-    /// nothing of it, which does not mean that nothing happened.
+    /// The changes of a call, as text for the model. `None` if the journal has no entry, which does not
+    /// prove that nothing changed.
     pub(crate) fn changed_by(&self, call: &CallId) -> Option<String> {
         let history = self.workspace().ok()?.history().ok()?;
         let entries = history.iter().map(|item| &item.entry).filter(|entry| entry.origin.call == *call);

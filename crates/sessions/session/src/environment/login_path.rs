@@ -1,5 +1,5 @@
-//! The search path of the person's login shell, for programs that the one Haft was
-//! started with does not lead to: editors start it without what start-up files set.
+//! The `PATH` of the user's login shell, used for programs missing in the `PATH` Haft was started with.
+//! Editors start Haft without the variables of shell start-up files.
 
 use std::{
     collections::BTreeSet,
@@ -16,16 +16,16 @@ use haft_types::EnvVars;
 
 use crate::EventSender;
 
-/// How long start-up files may take.
+/// Time limit of the login shell.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The login shell's search path. It is asked once, when a program is missing.
+/// The `PATH` of the login shell. The shell is run once, when a program is missing.
 pub(crate) struct LoginShellPath {
     variables: EnvVars,
     state_dir: PathBuf,
     events: EventSender,
     dirs: OnceLock<Vec<PathBuf>>,
-    /// Programs the person was told about.
+    /// Programs whose lookup was reported to the user.
     told: Mutex<BTreeSet<String>>,
 }
 
@@ -35,13 +35,13 @@ impl LoginShellPath {
         Arc::new(Self { variables, state_dir, events, dirs, told })
     }
 
-    /// Its directories, without those that depend on where we are. Blocks the first time.
+    /// The absolute directories of the `PATH`. Blocks on the first call, up to [`TIMEOUT`].
     pub(crate) fn dirs(&self) -> &[PathBuf] {
         self.dirs.get_or_init(|| {
             let config = ShellConfig::with_variables("login-path", &self.state_dir, self.variables.clone());
             let Some(plan) = config.capture else { return Vec::new() };
             let plan = LoginEnvOptions { patience: TIMEOUT, ..plan };
-            // Start-up files are the person's: they see what commands see, and no more.
+            // Start-up files of the user see the variables that commands see, and no more.
             let visible = self.variables.iter().filter(|(name, _)| config.environment.passes(name));
             let visible: Vec<(OsString, OsString)> =
                 visible.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -52,8 +52,8 @@ impl LoginShellPath {
         })
     }
 
-    /// The whole path, where it leads to a program that was not found. The person hears
-    /// of it once. Blocks.
+    /// The complete `PATH` if it contains the missing program. Reports it to the user once per program.
+    /// Blocks.
     pub(crate) fn leading_to(&self, program: &str) -> Option<OsString> {
         let dirs = self.dirs();
         let found = dirs.iter().map(|dir| dir.join(program)).find(|file| {

@@ -1,5 +1,5 @@
-//! What is known of a session before anything of it runs: directories,
-//! settings, rules, walls. Reading it starts nothing and asks nobody.
+//! The environment of a session, known before anything runs: directories, settings, rules, sandbox.
+//! Reading it starts nothing and asks no question.
 
 mod baseline_guard;
 mod build_policy;
@@ -45,55 +45,55 @@ use crate::{
 pub(crate) use haft_config::state_dir;
 pub use haft_settings_rules::split_rules;
 
-/// Where large results of calls are, in the directory of a session.
+/// Subdirectory of a session's directory for large results of calls.
 pub(crate) const TOOL_RESULTS: &str = "tool-results";
-/// The same for what MCP servers sent.
+/// Subdirectory of a session's directory for large results of MCP servers.
 pub(crate) const MCP_RESULTS: &str = "tool-results/mcp";
 
-/// Directories, settings, rules and walls of one session.
+/// Directories, settings, rules and sandbox of one session.
 pub struct SessionEnvironment {
-    /// Where the session works.
+    /// The working directory.
     pub cwd: PathBuf,
-    /// The person's home.
+    /// The user's home directory, if known.
     pub home: Option<PathBuf>,
-    /// The environment variables the session sees.
+    /// Environment variables of the session.
     pub variables: EnvVars,
-    /// The settings, as they are now.
+    /// The settings, which can be reloaded.
     pub store: Arc<SettingsStore>,
-    /// The session that its directories are named after.
+    /// Id after which the session's directories are named.
     pub session_id: SessionId,
-    /// Other directories of the workspace that the spec names.
+    /// Further workspace directories named by the spec.
     pub extra_dirs: Vec<PathBuf>,
-    /// The directories it works in, as they are now.
+    /// All workspace directories, including those added later.
     pub(crate) roots: Arc<SessionRoots>,
-    /// What holds commands.
+    /// Chooses the sandbox of commands.
     pub walls: Arc<CommandSandbox>,
-    /// The program `haft`, where it is at hand.
+    /// Path of the `haft` executable, if known.
     pub program: Option<PathBuf>,
-    /// Is told what the person should know.
+    /// Receives messages for the user.
     pub events: EventSender,
     pub(crate) permissions: PermissionSpec,
     has_several_clients: bool,
     settings_spec: Mutex<SettingsSpec>,
-    /// Knows the secrets of the session: those of its variables, and those that
-    /// calls come across.
+    /// Masks secrets: values of variables, and secrets that calls come across.
     pub(crate) masker: Masker,
-    /// The machines that files and commands are on, once they are connected.
+    /// Tool hosts, once they are connected.
     pub(crate) hosts: OnceLock<Arc<haft_tool_host::HostSet>>,
-    /// Who answers in the person's place in auto mode, once somebody does.
+    /// The classifier of auto mode, once it is created.
     pub(crate) classifier: OnceLock<Arc<dyn Classifier>>,
-    /// The commands that are running, once some can.
+    /// The registry of running commands, once it is created.
     pub(crate) tasks: OnceLock<Weak<TaskRegistry>>,
-    /// What collectors are told about the session.
+    /// Telemetry of the session.
     pub(crate) traces: Arc<TraceDesk>,
-    /// Rules of the program that opened the session for tools of its servers.
+    /// Tool policies of the embedding program for its MCP servers.
     pub(crate) tool_policies: ToolPolicies,
-    /// Where programs are that the search path of this process does not lead to.
+    /// The `PATH` of the login shell.
     pub(crate) login_path: Arc<LoginShellPath>,
 }
 
 impl SessionEnvironment {
-    /// Reads settings, and tells what is wrong with them.
+    /// Reads the settings and reports problems in them. Blocks on file access. Fails if the working
+    /// directory does not exist, or if settings given by flags are invalid.
     pub fn read(spec: &SessionSpec, session_id: SessionId, events: EventSender) -> Result<Self, OpenError> {
         let cwd = directory(&spec.place.cwd)?;
         let variables = spec.place.variables.clone();
@@ -155,13 +155,13 @@ impl SessionEnvironment {
         })
     }
 
-    /// The settings in force.
+    /// The current settings.
     pub fn loaded(&self) -> Arc<LoadedSettings> {
         self.store.current()
     }
 
-    /// What of the folder is not in force because nobody trusted it, in one line.
-    /// Servers are not in it: each is said where it would have been started.
+    /// One line about the project settings that are ignored because the project is not trusted; `None`
+    /// if there are none. Does not include MCP servers, which are reported when they would be started.
     pub(crate) fn waiting_for_trust(&self) -> Option<String> {
         let loaded = self.store.current();
         let pending = loaded.pending_trust.as_ref()?;
@@ -183,35 +183,35 @@ impl SessionEnvironment {
         })
     }
 
-    /// Haft's own directory. Without a home it is one that nobody else uses.
+    /// Haft's state directory. Without a home directory, a private temporary one.
     pub fn state_dir(&self) -> PathBuf {
         state_dir(&self.store)
     }
 
-    /// Makes Haft's own directory one that only its owner sees into. For those
-    /// who will write there: reading premises changes nothing.
+    /// Makes the state directory accessible to its owner only. Called by components that write there:
+    /// reading the environment changes nothing.
     pub(crate) fn keep_state_private(&self) {
         state_dir::keep_private(&self.state_dir());
     }
 
-    /// The link by which the person came here, where they know the directory by
-    /// one: what they call it means the same.
+    /// The symlink the user entered the working directory through (`PWD`), so that rules with that path
+    /// match too.
     fn link_to_here(&self) -> Option<PathBuf> {
         haft_settings_rules::link_to(&self.cwd, self.variable("PWD"))
     }
 
-    /// Where this session keeps what it stores.
+    /// The directory of this session's stored data.
     pub fn session_dir(&self) -> PathBuf {
         self.sessions_dir().join(self.session_id.as_str())
     }
 
-    /// Where all sessions keep what they store.
+    /// The directory that contains those of all sessions.
     pub(crate) fn sessions_dir(&self) -> PathBuf {
         self.state_dir().join("sessions")
     }
 
-    /// Where the session keeps what was too large to show. All of it is there to
-    /// be read, and nothing in it is anybody else's.
+    /// Directories of stored large results, which are readable without permission. Empty if several
+    /// clients share the session, because they must not read each other's results.
     fn kept_dirs(&self) -> Vec<PathBuf> {
         if self.has_several_clients {
             return Vec::new();
@@ -224,8 +224,8 @@ impl SessionEnvironment {
         ]
     }
 
-    /// The files of the project, and the record of what changed in them. What a
-    /// command was changing when its session was killed is put right.
+    /// Opens the project's files and their undo journal. Repairs the journal if a command was changing
+    /// files when its session was killed.
     pub fn workspace(&self) -> Result<Workspace, OpenError> {
         let workspace =
             Workspace::open(self.workspace_config()).map_err(|err| OpenError::Start(err.to_string()))?;
@@ -241,13 +241,13 @@ impl SessionEnvironment {
         WorkspaceConfig { state_dir: self.journal_state_dir(), root, limits: JournalLimits::default() }
     }
 
-    /// The directory with the record of changes: Haft's own, or one in the temp
-    /// directory where we may not write there.
+    /// The directory of the undo journal: the state directory, or a temporary one if that is not
+    /// writable.
     pub fn journal_state_dir(&self) -> PathBuf {
         journal_state_dir(self.state_dir())
     }
 
-    /// Tells the user before the first change that no change can be undone.
+    /// Warns the user before the first change if changes cannot be undone.
     fn tell_unrecorded(&self, workspace: &Workspace) {
         let room = |journal: &Journal| journal.reserve(ROOM_FOR_ENTRIES).map_err(|err| err.reason());
         if let Err(why) = workspace.journal().and_then(room) {
@@ -257,14 +257,15 @@ impl SessionEnvironment {
         }
     }
 
-    /// The same for tools that are only described: nothing is written or put right.
+    /// Like [`SessionEnvironment::workspace`], for tools that are only described: writes and repairs
+    /// nothing.
     pub(crate) fn described_workspace(&self) -> Workspace {
         let workspace = Workspace::described(self.workspace_config());
         self.roots.now().iter().skip(1).for_each(|dir| workspace.add_root(resolved(dir)));
         workspace
     }
 
-    /// Tells what killed sessions had left running and was ended.
+    /// Reports processes of killed sessions that were ended.
     pub(crate) fn tell_ended(&self, ended: &[LiveProcesses]) {
         for it in ended {
             let (count, command) = (it.processes.len(), haft_types::text::one_line(&it.command, 100));
@@ -273,7 +274,7 @@ impl SessionEnvironment {
         }
     }
 
-    /// Where calls run: here, or in the place of the usual host.
+    /// Working and home directory of calls: local, or on the default tool host.
     pub(crate) fn work_place(&self) -> (PathBuf, Option<PathBuf>) {
         match self.hosts.get() {
             Some(hosts) => (hosts.place().cwd.clone(), hosts.place().home.clone()),
@@ -281,12 +282,13 @@ impl SessionEnvironment {
         }
     }
 
-    /// What decides about calls.
+    /// Builds the permission policy from the current settings.
     pub fn policy(&self) -> Result<Policy, OpenError> {
         build_policy::policy(self)
     }
 
-    /// The built-in list of models, with the person's own `models.json` on top.
+    /// The built-in catalog of models, extended by the user's `models.json`. Fails if that file is
+    /// invalid.
     pub fn catalog(&self) -> Result<Arc<Catalog>, OpenError> {
         let path = self.state_dir().join("models.json");
         let failed = |err: &dyn std::fmt::Display| OpenError::Spec(format!("{}: {err}", path.display()));
@@ -298,7 +300,7 @@ impl SessionEnvironment {
         }
     }
 
-    /// The keys that `haft login` has kept.
+    /// The API keys stored by `haft login`. Empty if there are none; fails if the file is invalid.
     pub fn stored_keys(&self) -> Result<StoredKeys, OpenError> {
         let own = self.state_dir();
         let further = self.store.places().further_keys.iter();
@@ -313,8 +315,8 @@ impl SessionEnvironment {
         }
     }
 
-    /// Whether a file of the home cannot be read because the home is somebody
-    /// else's; that is said, and the file does not count.
+    /// Whether a file is unreadable for lack of permission, as in another user's home directory. The
+    /// file is then ignored, and the user is told.
     pub(crate) fn is_anothers(&self, path: &Path, err: &std::io::Error) -> bool {
         let is_it = err.kind() == std::io::ErrorKind::PermissionDenied;
         if is_it {
@@ -324,15 +326,14 @@ impl SessionEnvironment {
         is_it
     }
 
-    /// A variable as settings set it, or as the session's environment has it.
+    /// The value of an environment variable: from the settings, else from the session's environment.
     pub fn variable(&self, name: &str) -> Option<String> {
         let loaded = self.store.current();
         let set = loaded.settings.env.iter().rev().find(|(it, _)| it == name);
         set.map(|(_, value)| value.value.clone()).or_else(|| self.variables.text(name))
     }
 
-    /// The file of the folder that sets a variable, where one of the folder's own
-    /// settings does.
+    /// The settings file of the project that sets a variable, if one does.
     pub(crate) fn folder_variable(&self, name: &str) -> Option<String> {
         let loaded = self.store.current();
         let set = loaded.settings.env.iter().rev().find(|(it, _)| it == name)?;
@@ -340,49 +341,48 @@ impl SessionEnvironment {
         is_of_folder(source.layer).then(|| source.place.to_string())
     }
 
-    /// Whether there is such a setting, and not from the folder.
+    /// Whether a variable is set by settings outside the project.
     pub(crate) fn is_foreign_setting(&self, name: &str) -> bool {
         let loaded = self.store.current();
         loaded.settings.get(name).is_some_and(|it| !is_of_folder(it.origin.source.layer))
     }
 
-    /// A setting that is a text.
+    /// The value of a setting if it is a string.
     pub fn text_setting(&self, name: &str) -> Option<String> {
         self.store.current().settings.get(name)?.value.as_str().map(str::to_owned)
     }
 
-    /// A setting that is true or false, if somebody says it.
+    /// The value of a setting if it is a boolean.
     pub fn flag_setting(&self, name: &str) -> Option<bool> {
         self.store.current().settings.get(name)?.value.as_bool()
     }
 
-    /// How the model is to write.
+    /// Name of the output style.
     pub fn output_style(&self) -> String {
         self.text_setting("outputStyle").unwrap_or_else(|| String::from("default"))
     }
 
-    /// Whether a source of settings counts.
+    /// Whether a settings layer is read.
     pub fn reads(&self, layer: SettingsLayer) -> bool {
         self.settings_spec().sources.is_none_or(|layers| layers.contains(&layer))
     }
 
-    /// Whether whoever opened the session answers for what the project's own
-    /// files say.
+    /// Whether the program that opened the session vouches for the project's settings.
     pub(crate) fn answers_for_project(&self) -> bool {
         self.store.options().trust == TrustMode::Assume
     }
 
-    /// Which settings count, as the session was told last.
+    /// The settings of the spec, with later changes.
     pub(crate) fn settings_spec(&self) -> SettingsSpec {
         self.settings_spec.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The directories that have names in recordings.
+    /// Directories that recordings replace by names.
     pub fn tape_places(&self) -> RecordingDirs {
         RecordingDirs::new(&self.cwd, Some(&self.session_dir()), self.home.as_deref())
     }
 
-    /// The settings of the flags, as an object.
+    /// The settings of the flags layer, as an object.
     pub(crate) fn flag_settings(&self) -> serde_json::Map<String, serde_json::Value> {
         let Some(text) = self.settings_spec().flags else { return serde_json::Map::new() };
         let text = if text.trim_start().starts_with('{') {
@@ -393,7 +393,7 @@ impl SessionEnvironment {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    /// Other settings of the flags from now on.
+    /// Replaces the settings of the flags layer.
     pub(crate) fn set_flag_settings(&self, flags: &serde_json::Map<String, serde_json::Value>) {
         let spec = {
             let mut spec = self.settings_spec.lock().unwrap_or_else(PoisonError::into_inner);
@@ -406,13 +406,13 @@ impl SessionEnvironment {
         }
     }
 
-    /// The directories that flags and settings name now.
+    /// The additional directories that flags and settings name now.
     pub(crate) fn named_directories(&self) -> Vec<PathBuf> {
         directories(&self.cwd, self.home.as_deref(), &self.loaded(), &self.extra_dirs)
     }
 
-    /// Counts everything in the settings of the project from now on, if this is its
-    /// directory: the program that opened the session answers for it.
+    /// Trusts all settings of the project, if `directory` is its directory: the program that opened the
+    /// session vouches for it.
     pub(crate) fn trust_project(&self, directory: &Path) {
         if !directory.is_absolute() || resolved(directory) != resolved(&self.store.places().project) {
             let (other, project) = (directory.display(), self.store.places().project.display());
@@ -428,7 +428,7 @@ impl SessionEnvironment {
         self.store.set_options(load_options(&spec, &self.cwd));
     }
 
-    /// Where plans are kept: where the settings say, or in Haft's own directory.
+    /// The directory of plan files: from the settings, or in the state directory.
     pub(crate) fn plans_dir(&self) -> PathBuf {
         match self.text_setting("plansDirectory") {
             Some(dir) => absolute(Path::new(&dir), &self.cwd),
@@ -436,7 +436,7 @@ impl SessionEnvironment {
         }
     }
 
-    /// Whether the session may be in the mode that asks nothing.
+    /// Whether the session may use the bypass mode.
     pub(crate) fn may_bypass(&self) -> bool {
         let forbidden = self.loaded().settings.permissions.disable_bypass_permissions_mode;
         let launched = self.permissions.may_bypass
@@ -444,8 +444,7 @@ impl SessionEnvironment {
         launched && !forbidden
     }
 
-    /// Whether hooks run that a file of an agent or a skill brings: the settings
-    /// may switch all off but those of the organisation.
+    /// Whether hooks of an agent or skill file run: the settings may disable all but managed ones.
     pub(crate) fn runs_hooks_of(&self, source: &crate::AgentSource) -> bool {
         let loaded = self.loaded();
         let is_on = |name: &str| loaded.settings.get(name).and_then(|it| it.value.as_bool()) == Some(true);
@@ -453,9 +452,9 @@ impl SessionEnvironment {
             || !(is_on("disableAllHooks") || is_on("allowManagedHooksOnly"))
     }
 
-    /// Which of these tools are switched off.
+    /// Which of the tools are switched off.
     pub(crate) fn features(&self, tools: &[Arc<dyn DynTool>]) -> PoolFeatures {
-        /// Switched off until somebody asks for them.
+        /// Features that are off unless enabled.
         const OFF: &[&str] = &["suggestBackgroundPr", "remoteTrigger"];
         let loaded = self.store.current();
         let is_off = |name: &&str| {
@@ -467,12 +466,12 @@ impl SessionEnvironment {
     }
 }
 
-/// Whether there is no such file.
+/// Whether the error means that the file does not exist.
 fn is_absent(err: &std::io::Error) -> bool {
     matches!(err.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
-/// Bytes that the first changes of a session need in the record of changes.
+/// Free bytes on disk required by the first entries of the undo journal.
 const ROOM_FOR_ENTRIES: u64 = 16 << 10;
 
 fn journal_state_dir(state: PathBuf) -> PathBuf {
@@ -483,7 +482,7 @@ fn state_dir(store: &SettingsStore) -> PathBuf {
     store.places().state.clone().unwrap_or_else(state_dir::temporary_state)
 }
 
-/// Knows the secrets of the session's variables.
+/// Creates the masker from the session's variables.
 fn masker(variables: &EnvVars, loaded: &LoadedSettings) -> Result<Masker, OpenError> {
     let text = |it: &std::ffi::OsStr| it.to_str().map(str::to_owned);
     let texts = variables.iter().filter_map(|(name, value)| Some((text(name)?, text(value)?)));
@@ -502,13 +501,13 @@ fn masker(variables: &EnvVars, loaded: &LoadedSettings) -> Result<Masker, OpenEr
     Ok(Masker::of_env(texts.collect::<Vec<_>>()).in_results(in_results))
 }
 
-/// Whether settings of this layer lie in the folder that is worked in.
+/// Whether the layer's settings files are in the project directory.
 fn is_of_folder(layer: SettingsLayer) -> bool {
     matches!(layer, SettingsLayer::Project | SettingsLayer::Local)
 }
 
-/// Settings of a flag count or the session does not begin: whoever gives them
-/// relies on them, and half a policy is none.
+/// Rejects invalid settings of flags: their author relies on them, so a part must not be dropped
+/// silently.
 fn refuse_broken_flags(spec: &SettingsSpec, loaded: &LoadedSettings, cwd: &Path) -> Result<(), OpenError> {
     let Some(flags) = &spec.flags else { return Ok(()) };
     let place = match FlagSettings::settings(flags, cwd).content {
@@ -525,7 +524,7 @@ fn refuse_broken_flags(spec: &SettingsSpec, loaded: &LoadedSettings, cwd: &Path)
     }
 }
 
-/// What is read, from where. Naming the project's own files is not trusting them.
+/// Which settings are read, and from where. Listing the project layer does not trust it.
 fn load_options(spec: &SettingsSpec, cwd: &Path) -> LoadOptions {
     let managed = spec.managed.iter().map(|json| FlagSettings::managed(json));
     let named = spec.flags.iter().map(|value| FlagSettings::settings(value, cwd));
@@ -540,7 +539,7 @@ fn load_options(spec: &SettingsSpec, cwd: &Path) -> LoadOptions {
     load
 }
 
-/// The layers that a list of names such as `user,project` means.
+/// Parses a comma-separated list of layers, such as `user,project`. Fails for unknown names.
 pub fn setting_sources(text: &str) -> Result<Vec<SettingsLayer>, OpenError> {
     let layer = |name: &str| {
         let known = [SettingsLayer::User, SettingsLayer::Project, SettingsLayer::Local].into_iter();
@@ -552,7 +551,7 @@ pub fn setting_sources(text: &str) -> Result<Vec<SettingsLayer>, OpenError> {
     text.split(',').map(str::trim).filter(|it| !it.is_empty()).map(layer).collect()
 }
 
-/// The name of a layer that has files.
+/// The name of a settings layer that has files; `None` for other layers.
 pub(crate) fn setting_source_name(layer: SettingsLayer) -> Option<&'static str> {
     match layer {
         SettingsLayer::User => Some("user"),
@@ -562,18 +561,18 @@ pub(crate) fn setting_source_name(layer: SettingsLayer) -> Option<&'static str> 
     }
 }
 
-/// The directory to work in.
+/// Checks and resolves the working directory.
 fn directory(wanted: &Path) -> Result<PathBuf, OpenError> {
     let cwd = wanted.canonicalize().map_err(|err| OpenError::Spec(format!("{}: {err}", wanted.display())))?;
     if cwd.is_dir() { Ok(cwd) } else { Err(OpenError::Spec(format!("{} is not a directory", cwd.display()))) }
 }
 
-/// An absolute form of a path that a spec names.
+/// Makes a path of a spec absolute.
 pub(crate) fn absolute(path: &Path, cwd: &Path) -> PathBuf {
     haft_paths::lexical(&cwd.join(path))
 }
 
-/// A directory without links on the way, where it is there.
+/// Resolves symlinks of an existing directory; returns other paths unchanged.
 pub(crate) fn resolved(dir: &Path) -> PathBuf {
     dir.canonicalize().unwrap_or_else(|_| dir.to_owned())
 }

@@ -1,4 +1,4 @@
-//! Walls around commands that run without a question because they only read.
+//! Sandbox of commands that run without a prompt because they only read.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,15 +9,15 @@ use std::{
 use haft_sandbox::{ReadOnlyNetwork, ReadOnlyPolicy, ReadOnlySandbox, WITHOUT, installed_programs};
 use haft_tool::{PathRestrictions, Permit, ReadNetworkUse};
 
-/// How long the paths that patterns of rules found are believed.
+/// Lifetime of the cached paths that patterns in deny rules match.
 const FENCE_AGE: Duration = Duration::from_secs(3);
-/// Finding them is not worth remembering if it took no longer.
+/// A search faster than this is not cached.
 const QUICK: Duration = Duration::from_micros(500);
 
-/// Keys and what trusts them: no command that only reads needs them.
+/// Directories with keys and trust data, hidden from read-only commands.
 const KEYS: &[&str] = &[".ssh", ".gnupg"];
 
-/// Builds these walls, one for each way a session needs them.
+/// Builds these sandboxes and caches one per key.
 #[derive(Default)]
 pub(super) struct ReadOnlyGuard {
     programs: OnceLock<Vec<PathBuf>>,
@@ -26,16 +26,16 @@ pub(super) struct ReadOnlyGuard {
     fence: Mutex<Option<(Instant, Vec<PathBuf>)>>,
 }
 
-/// What the walls depend on.
+/// The inputs a read-only sandbox depends on.
 pub(super) struct ReadOnlyKey<'a> {
     pub(super) roots: &'a [PathBuf],
     pub(super) home: Option<&'a Path>,
     pub(super) scratch: &'a Path,
-    /// Our own keys.
+    /// Files with Haft's own credentials.
     pub(super) keys: Vec<PathBuf>,
 }
 
-/// Whether this machine can build them, or why not. Tries it once.
+/// Whether this machine can enforce the sandbox, or why not. Tries it once per process.
 pub(super) fn stands() -> Result<(), String> {
     static TRIED: OnceLock<Result<(), String>> = OnceLock::new();
     let tried = TRIED.get_or_init(|| {
@@ -51,7 +51,7 @@ pub(super) fn stands() -> Result<(), String> {
 }
 
 impl ReadOnlyGuard {
-    /// The walls for a call.
+    /// The sandbox of a call.
     pub(super) fn walls(
         &self,
         talks: ReadNetworkUse,
@@ -83,8 +83,8 @@ impl ReadOnlyGuard {
         Ok(walls)
     }
 
-    /// What rules forbid to read. Patterns are looked for in all of the
-    /// workspace, so what they found counts for a moment.
+    /// Paths that deny rules make unreadable. Matching patterns searches the whole workspace, so the
+    /// result is cached for [`FENCE_AGE`].
     fn fenced(&self, permit: &Permit) -> Vec<PathBuf> {
         let mut kept = self.fence.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, paths)) = kept.as_ref().filter(|it| it.0.elapsed() < FENCE_AGE) {

@@ -1,4 +1,4 @@
-//! A directory for the temporary files of confined commands.
+//! Directory for temporary files of confined commands.
 
 use std::{
     fs, io,
@@ -6,7 +6,8 @@ use std::{
     path::Path,
 };
 
-/// Goes with the session; what a killed one left goes with the next.
+/// Deleted when the session ends. Directories of killed sessions are deleted when a later session
+/// creates its own.
 pub(super) struct ScratchDir(tempfile::TempDir);
 
 const PREFIX: &str = "haft-scratch-";
@@ -24,7 +25,7 @@ impl ScratchDir {
     }
 }
 
-/// Removes the directories of processes that are gone.
+/// Deletes the directories of processes that no longer run.
 fn sweep(temp: &Path) {
     let own = fs::metadata("/proc/self").map(|it| it.uid()).ok();
     for entry in fs::read_dir(temp).into_iter().flatten().flatten() {

@@ -1,11 +1,11 @@
-//! The directories a session works in.
+//! The workspace directories of a session.
 
 use std::{
     path::{Path, PathBuf},
     sync::{PoisonError, RwLock},
 };
 
-/// The workspace and what was added to it, also by somebody who was asked.
+/// The workspace directories, including those added by answers to permission questions.
 #[derive(Debug)]
 pub(crate) struct SessionRoots {
     first: Vec<PathBuf>,
@@ -17,13 +17,12 @@ impl SessionRoots {
         Self { first, later: RwLock::default() }
     }
 
-    /// All of them.
     pub(crate) fn now(&self) -> Vec<PathBuf> {
         let later = self.later.read().unwrap_or_else(PoisonError::into_inner);
         self.first.iter().chain(later.iter()).cloned().collect()
     }
 
-    /// Whether that was new.
+    /// Adds a directory. Returns `false` if it was already there.
     pub(crate) fn add(&self, dir: &Path) -> bool {
         let mut later = self.later.write().unwrap_or_else(PoisonError::into_inner);
         let is_new = !self.first.iter().chain(later.iter()).any(|it| it == dir);
@@ -33,7 +32,7 @@ impl SessionRoots {
         is_new
     }
 
-    /// Takes one out that was added while the session ran; whether it was there.
+    /// Removes a directory that was added during the session. Returns whether it was there.
     pub(crate) fn remove(&self, dir: &Path) -> bool {
         let mut later = self.later.write().unwrap_or_else(PoisonError::into_inner);
         let before = later.len();

@@ -1,45 +1,44 @@
-//! Arguments of skills and commands: how they are divided, and where they go.
+//! Parses the arguments of skills and commands, and substitutes them into texts.
 //!
-//! **Invariant:** arguments are text. Nothing in them is looked through for
-//! placeholders, commands or files, and in a command of a shell they are quoted
-//! words, or the text is refused.
+//! **Invariant:** arguments are plain text. Placeholders, commands and file mentions in them are
+//! not interpreted, and in a shell command they are quoted words, or the substitution is refused.
 
-/// What a text is made of.
+/// A part of a skill's text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum SkillPiece<'a> {
-    /// Words, with code inside of lines.
+    /// Prose, including inline code.
     Prose(&'a str),
-    /// A fence with everything in it: it stays as it is.
+    /// A fenced code block, which is not changed.
     Code(&'a str),
-    /// A command whose output stands in its place.
+    /// A command whose output replaces it.
     Shell(&'a str),
 }
 
-/// Where placeholders count.
+/// Where placeholders are substituted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum PlaceholdersIn {
-    /// Outside of fences: `awk '{print $1}'` in an example stays.
+    /// Outside of fenced code: `awk '{print $1}'` in an example is not changed.
     #[default]
     Prose,
     /// Everywhere, as other programs do.
     Everything,
 }
 
-/// A part of a text whose arguments are in their places.
+/// A part of a text after substitution.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum FilledPart {
-    /// It stands as it is.
+    /// Literal text.
     Text(String),
-    /// What this command prints stands in its place.
+    /// A command whose output replaces it.
     Command(String),
 }
 
-/// What follows the name of a skill.
+/// The arguments that follow the name of a skill.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SkillArguments<'a> {
     whole: &'a str,
     words: Vec<String>,
-    /// Names of the words, in order.
+    /// Names of the arguments, in order.
     names: &'a [String],
 }
 
@@ -54,9 +53,8 @@ impl<'a> SkillArguments<'a> {
         Self { whole, words: split_words(whole), names }
     }
 
-    /// The text with arguments and variables in their places, and the commands
-    /// whose output belongs in it. Where no placeholder stands, the arguments
-    /// follow.
+    /// Substitutes arguments and variables, and returns the text with its commands. If the text contains
+    /// no placeholder, the arguments are appended.
     pub(super) fn fill(
         &self,
         body: &str,
@@ -105,8 +103,8 @@ impl<'a> SkillArguments<'a> {
         out
     }
 
-    /// What stands behind a `$`, and how long it is. A word that was not given is
-    /// no placeholder, and neither is a price.
+    /// Parses the placeholder behind a `$`, and returns its length. An argument that was not given, or a
+    /// price, is not a placeholder.
     fn placeholder(&self, behind: &str) -> Option<(Placeholder, usize)> {
         if let Some(rest) = behind.strip_prefix("ARGUMENTS") {
             if let Some((number, _)) = rest.strip_prefix('[').and_then(|it| it.split_once(']'))
@@ -135,8 +133,8 @@ impl<'a> SkillArguments<'a> {
         })
     }
 
-    /// A command with arguments as quoted words. Where it cannot be said for
-    /// certain how a shell reads a place, there is no command.
+    /// Substitutes arguments into a command as quoted words. Fails where the shell's quoting state is
+    /// not certain.
     fn filled_command(&self, command: &str, used: &mut bool) -> Result<String, String> {
         let (mut out, mut quote, mut unsure) = (String::new(), ShellQuote::None, None);
         let mut at = 0;
@@ -200,7 +198,7 @@ impl<'a> SkillArguments<'a> {
     }
 }
 
-/// Which quotes a place in a command is in.
+/// The quoting state at a position in a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum ShellQuote {
     None,
@@ -208,7 +206,7 @@ enum ShellQuote {
     Double,
 }
 
-/// A text that a shell reads as exactly one word, whatever is in it.
+/// Quotes a text so that a shell reads it as exactly one word.
 fn shell_word(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
@@ -220,21 +218,21 @@ fn with_variables(text: &str, variables: &[(&str, String)]) -> String {
     )
 }
 
-/// Variables in a command: directories with odd names are no commands either.
+/// Substitutes variables into a command, quoted: directories with unusual names must not become
+/// commands.
 fn with_quoted_variables(command: &str, variables: &[(&str, String)]) -> String {
     let is_plain = |text: &str| text.chars().all(|it| it.is_alphanumeric() || "/._-+@:,=".contains(it));
     variables.iter().fold(command.to_owned(), |text, (name, value)| {
         if is_plain(value) {
             text.replace(name, value)
         } else {
-            // Left to the shell, which knows no such variable.
+            // Left for the shell, to which the variable is undefined.
             text
         }
     })
 }
 
-/// Words of arguments: white space divides them, quotes hold together, and
-/// everything else is text.
+/// Splits arguments at white space. Quotes group words; all other characters are literal.
 fn split_words(args: &str) -> Vec<String> {
     let (mut words, mut word, mut is_open) = (Vec::new(), String::new(), false);
     let mut rest = args;
@@ -248,7 +246,7 @@ fn split_words(args: &str) -> Vec<String> {
             rest = behind;
             continue;
         }
-        // A quote begins where a word or a value does, and only if it ends.
+        // A quote starts at the beginning of a word or value, and only if it is closed.
         let may_quote = !is_open || word.ends_with('=');
         if matches!(it, '"' | '\'')
             && may_quote
@@ -267,7 +265,7 @@ fn split_words(args: &str) -> Vec<String> {
     words
 }
 
-/// Divides a text into words, fences and commands.
+/// Splits a text into prose, fenced code and commands.
 pub(super) fn pieces(body: &str) -> Vec<SkillPiece<'_>> {
     let mut found = Vec::new();
     let (mut prose, mut at) = (0, 0);
@@ -304,7 +302,7 @@ pub(super) fn pieces(body: &str) -> Vec<SkillPiece<'_>> {
     found
 }
 
-/// The mark that a line opens a fence with.
+/// The fence marker that opens a code block on this line.
 fn fence_of(line: &str) -> Option<&str> {
     let text = line.trim_start();
     let marks = text.len() - text.trim_start_matches('`').len();
@@ -313,7 +311,7 @@ fn fence_of(line: &str) -> Option<&str> {
     (3 <= length).then(|| &text[..length])
 }
 
-/// Commands inside of lines: `` !`command` ``.
+/// Finds commands inside of lines: `` !`command` ``.
 fn inline<'a>(text: &'a str, found: &mut Vec<SkillPiece<'a>>) {
     let (mut from, mut at) = (0, 0);
     while let Some(next) = text[at..].find("!`").map(|it| it + at) {

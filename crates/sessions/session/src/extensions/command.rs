@@ -1,5 +1,4 @@
-//! Commands a person types with a slash, and skills, which are commands a model
-//! may use too.
+//! Slash commands, and skills: commands that a model can use too.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,83 +15,83 @@ use super::{
 };
 use crate::AgentSource;
 
-/// A command.
+/// A slash command or skill.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SlashCommand {
-    /// What is typed after the slash.
+    /// Name, as typed after the slash.
     pub name: String,
-    /// Other names for it.
+    /// Alternative names.
     pub aliases: &'static [&'static str],
     /// What it does.
     pub description: String,
-    /// What may follow its name.
+    /// Hint about its arguments.
     pub argument_hint: String,
-    /// The model it wants.
+    /// Model for the turn, if the file names one.
     pub(crate) model: Option<String>,
-    /// Whether a model may use it by itself.
+    /// Whether a model may use it without the user.
     pub(crate) is_for_model: bool,
-    /// Whether people are offered it.
+    /// Whether it is listed for users.
     pub(crate) is_for_person: bool,
     pub(crate) kind: SlashKind,
-    /// What else its file says.
+    /// Other fields of its file.
     pub(crate) fields: SkillFields,
-    /// Who describes it.
+    /// Where the command comes from.
     pub source: AgentSource,
-    /// The file that describes it.
+    /// The file that defines it, if any.
     pub file: Option<PathBuf>,
 }
 
-/// What a command does.
+/// Effect of a command.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum SlashKind {
-    /// Something of ours, without the model.
+    /// A built-in command, handled without the model.
     Local(LocalCommand),
-    /// Says this to the model.
+    /// Sends this prompt to the model.
     Prompt(String),
-    /// Says this to the model; the directory has more.
+    /// Sends a prompt to the model that can refer to files in a directory.
     Skill {
-        /// What it says.
+        /// The prompt.
         body: String,
-        /// Where its files are.
+        /// The directory of the skill.
         dir: PathBuf,
     },
 }
 
-/// What the head of a skill or command says beside its name.
+/// Fields of a skill's or command's front matter.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct SkillFields {
-    /// What it wants to use without a question, written like rules.
+    /// Permission rules that are allowed while it is active.
     pub(crate) allowed: Vec<String>,
-    /// What nobody may use while it is active.
+    /// Permission rules that are denied while it is active.
     pub(crate) disallowed: Vec<String>,
-    /// How hard the model tries until the turn ends.
+    /// Effort level until the turn ends.
     pub(crate) effort: Option<String>,
-    /// It runs in an agent of its own, of this kind.
+    /// Kind of the sub-agent it runs in, if it runs in one.
     pub(crate) fork: Option<String>,
-    /// That agent is not waited for.
+    /// Whether that sub-agent runs in the background.
     pub(crate) is_in_background: bool,
-    /// It is listed once a file was touched that one of these means.
+    /// Globs: the skill is listed once a matching file was touched.
     pub(crate) paths: Vec<String>,
     /// Names of its arguments, in order.
     pub(crate) arguments: Vec<String>,
-    /// The directory of the plugin it belongs to.
+    /// Directory of the plugin it belongs to.
     pub(crate) plugin_root: Option<PathBuf>,
-    /// What the person told that plugin, by the names its texts have for it.
+    /// Configuration values of that plugin, by placeholder name.
     pub(crate) plugin_told: Vec<(String, String)>,
-    /// Hooks that run while it is active, as they are written.
+    /// Hooks that run while it is active, not yet parsed.
     pub(crate) hooks: Option<Value>,
 }
 
-/// Commands of ours.
+/// Built-in commands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LocalCommand {
-    /// Begins a new session.
+    /// `/clear`: starts a new session.
     Clear,
-    /// Sums the conversation up.
+    /// `/compact`: summarises the conversation.
     Compact,
-    /// Shows what fills the window.
+    /// `/context`: shows what the context window contains.
     Context,
-    /// Shows what the session has used.
+    /// `/cost`: shows usage and cost of the session.
     Cost,
 }
 
@@ -100,14 +99,14 @@ impl LocalCommand {
     pub(crate) const ALL: [Self; 4] = [Self::Clear, Self::Compact, Self::Context, Self::Cost];
 }
 
-/// A prompt that a command became.
+/// The prompt a command was expanded to.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ExpandedCommand {
     pub(crate) content: Vec<MessageBlock>,
     pub(crate) model: Option<String>,
 }
 
-/// What a skill is told about where it is used.
+/// Values a skill's text can refer to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SkillContext {
     pub(crate) placeholders: PlaceholdersIn,
@@ -140,8 +139,8 @@ impl SlashCommand {
         }
     }
 
-    /// The command or skill a file describes. What it says about itself is what
-    /// it says, or its first line.
+    /// Converts a parsed file to a command or skill. The description defaults to the first line of the
+    /// text.
     pub(super) fn of_front(
         front: &mut FrontMatter,
         name: String,
@@ -175,12 +174,12 @@ impl SlashCommand {
         matches!(self.kind, SlashKind::Skill { .. })
     }
 
-    /// Whether it is a skill: a model may use it too, unless it says no.
+    /// Whether it is a skill that a model may use.
     pub fn is_skill_for_model(&self) -> bool {
         self.is_skill() && self.is_for_model
     }
 
-    /// Where the files of a skill are.
+    /// The directory of a skill; `None` for other commands.
     pub fn skill_dir(&self) -> Option<&Path> {
         match &self.kind {
             SlashKind::Skill { dir, .. } => Some(dir),
@@ -188,17 +187,17 @@ impl SlashCommand {
         }
     }
 
-    /// Whether it is a command of ours.
+    /// Whether it is a built-in command.
     pub fn is_local(&self) -> bool {
         matches!(self.kind, SlashKind::Local(_))
     }
 
-    /// Globs of files that make it known; none when it always is.
+    /// Globs of files that make it listed; empty if it is always listed.
     pub fn paths(&self) -> &[String] {
         &self.fields.paths
     }
 
-    /// What it wants to use without a question.
+    /// Permission rules it wants to allow.
     pub fn allowed_tools(&self) -> &[String] {
         &self.fields.allowed
     }
@@ -214,12 +213,12 @@ impl SlashCommand {
         parse_definitions(&placed(hooks, &places), &source).0
     }
 
-    /// The kind of agent it runs in, if it has one of its own.
+    /// Kind of the sub-agent it runs in; `None` if it runs in the conversation.
     pub fn forks(&self) -> Option<&str> {
         self.fields.fork.as_deref()
     }
 
-    /// What the model is told, in parts; nothing for commands of ours.
+    /// The parts of the prompt; empty for built-in commands.
     pub(super) fn parts(
         &self,
         args: &str,
@@ -246,7 +245,7 @@ impl SlashCommand {
         Ok(Some(parts))
     }
 
-    /// The prompt it becomes, once its text is there.
+    /// Creates the prompt from the finished text.
     pub(crate) fn expanded(&self, args: &str, text: String) -> ExpandedCommand {
         let name = &self.name;
         let (args, text) = (tags::neutral(args), tags::neutral(&text).into_owned());
@@ -260,7 +259,7 @@ impl SlashCommand {
     }
 }
 
-/// Directories in the place of their names, in every text.
+/// Replaces names of directories by their paths in every string.
 fn placed(value: &Value, places: &[(&str, Option<&Path>)]) -> Value {
     match value {
         Value::String(text) => {
@@ -277,7 +276,7 @@ fn placed(value: &Value, places: &[(&str, Option<&Path>)]) -> Value {
     }
 }
 
-/// `[first] [second]` for arguments that have names.
+/// `[first] [second]` for named arguments.
 fn hint_of(front: &FrontMatter) -> Option<String> {
     let names = front.words("arguments")?;
     Some(names.iter().map(|it| format!("[{it}]")).collect::<Vec<_>>().join(" "))
@@ -318,7 +317,7 @@ impl SkillFields {
     }
 }
 
-/// Tools may stand with spaces between them instead of commas.
+/// Parses a tool list separated by commas or spaces.
 fn tool_list(names: Vec<String>) -> Vec<String> {
     let mut tools = Vec::new();
     for name in names {

@@ -1,31 +1,29 @@
-//! The head of a markdown file: agents, skills, commands.
+//! Front matter of Markdown files: agents, skills, commands.
 //!
-//! Own code: readers of whole YAML refuse a file for one colon in a description,
-//! and files people have are full of those. This one reads what such heads
-//! hold line by line, says with its line what it does not understand, and goes
-//! on.
+//! A hand-written parser: strict YAML parsers reject a file for a colon in a description, which is
+//! common. This one parses line by line, reports lines it cannot parse with their number, and continues.
 
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
-/// Longer ones are no instructions for a model.
+/// Maximum size of a file in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// Deeper lists of lists are no head of a file.
+/// Maximum nesting depth of lists and tables.
 const DEEPEST: usize = 12;
 
-/// A file with a head.
+/// A file with front matter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct FrontMatter {
     fields: Vec<FrontField>,
-    /// What follows the head.
+    /// The text after the front matter.
     pub(crate) body: String,
-    /// What was not understood.
+    /// Lines that could not be parsed.
     pub(crate) problems: Vec<LineProblem>,
 }
 
-/// One `key: value` of a head.
+/// A `key: value` entry.
 #[derive(Clone, Debug, PartialEq)]
 struct FrontField {
     key: String,
@@ -33,16 +31,16 @@ struct FrontField {
     value: Value,
 }
 
-/// Something about one line of a file.
+/// A problem in one line of a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LineProblem {
-    /// Counted from 1.
+    /// Line number, starting at 1.
     pub line: usize,
     /// What is wrong.
     pub reason: String,
 }
 
-/// A line of a head, without its indentation.
+/// A line of the front matter, without its indentation.
 #[derive(Clone, Copy)]
 struct HeadLine<'a> {
     number: usize,
@@ -51,7 +49,7 @@ struct HeadLine<'a> {
 }
 
 impl FrontMatter {
-    /// Reads a file; a reason when it cannot be read at all.
+    /// Reads and parses a file. Fails with a reason if it cannot be read or is too large.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let found = std::fs::metadata(path).map_err(|err| err.to_string())?;
         if !found.is_file() {
@@ -96,7 +94,7 @@ impl FrontMatter {
         whole(vec![LineProblem { line: 1, reason: String::from("the head is never closed with ---") }])
     }
 
-    /// What a program says in place of a file.
+    /// Creates front matter from values that are not from a file.
     pub(crate) fn of_fields(fields: Map<String, Value>, body: String) -> Self {
         let fields = fields.into_iter().map(|(key, value)| FrontField { key, line: 1, value });
         Self { fields: fields.collect(), body, problems: Vec::new() }
@@ -130,18 +128,18 @@ impl FrontMatter {
         self.problems.push(LineProblem { line, reason });
     }
 
-    /// The value of a key, if it is there and not empty.
+    /// The value of a key, if it exists and is not empty.
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
         let found = self.fields.iter().find(|it| it.key == key).map(|it| &it.value);
         found.filter(|it| !it.is_null() && it.as_str() != Some(""))
     }
 
-    /// The line of a key; the first line where it is missing.
+    /// Line number of a key; 1 if it is missing.
     pub(crate) fn line_of(&self, key: &str) -> usize {
         self.fields.iter().find(|it| it.key == key).map_or(1, |it| it.line)
     }
 
-    /// The text of a key.
+    /// The string value of a key.
     pub(crate) fn text(&self, key: &str) -> Option<String> {
         match self.get(key)? {
             Value::String(text) => Some(text.clone()),
@@ -151,7 +149,7 @@ impl FrontMatter {
         }
     }
 
-    /// Whether a key is on; nothing where it is missing.
+    /// The boolean value of a key; `None` if it is missing.
     pub(crate) fn switch(&self, key: &str) -> Option<bool> {
         match self.text(key)?.to_ascii_lowercase().as_str() {
             "true" | "yes" | "on" => Some(true),
@@ -160,10 +158,10 @@ impl FrontMatter {
         }
     }
 
-    /// The names a key lists: a list, or a text with commas. Commas in brackets
-    /// belong to a name.
+    /// The names listed by a key: a list, or a comma-separated string. Commas in brackets are part of a
+    /// name.
     pub(crate) fn names(&self, key: &str) -> Option<Vec<String>> {
-        // An empty list says something: nothing at all. So does an empty text in quotes.
+        // An empty list or a quoted empty string means an explicit "none".
         let value = self.fields.iter().find(|it| it.key == key).map(|it| &it.value)?;
         match value {
             Value::Array(list) => Some(list.iter().filter_map(Value::as_str).map(str::to_owned).collect()),
@@ -172,8 +170,7 @@ impl FrontMatter {
         }
     }
 
-    /// Whether [`names`](Self::names) says everything a key lists; also where it is
-    /// missing.
+    /// Whether [`names`](Self::names) covers the complete value. True for a missing key.
     pub(crate) fn lists_names(&self, key: &str) -> bool {
         match self.fields.iter().find(|it| it.key == key).map(|it| &it.value) {
             None | Some(Value::Null | Value::String(_)) => true,
@@ -182,20 +179,20 @@ impl FrontMatter {
         }
     }
 
-    /// The words a key lists: a list, or a text with spaces or commas.
+    /// The words listed by a key: a list, or a string separated by spaces or commas.
     pub(crate) fn words(&self, key: &str) -> Option<Vec<String>> {
         let names = self.names(key)?;
         Some(names.iter().flat_map(|it| it.split_whitespace()).map(str::to_owned).collect())
     }
 
-    /// Keys that are not among these, with their lines.
+    /// Keys that are not in `known`, with their line numbers.
     pub(crate) fn unknown<'a>(&'a self, known: &'a [&str]) -> impl Iterator<Item = (&'a str, usize)> {
         let unknown = self.fields.iter().filter(|it| !known.contains(&it.key.as_str()));
         unknown.map(|it| (it.key.as_str(), it.line))
     }
 }
 
-/// Whether a line belongs to the key above it.
+/// Whether a line belongs to the value of the key above it.
 fn belongs(key: HeadLine<'_>, line: &HeadLine<'_>) -> bool {
     key.indent < line.indent || (key.indent == line.indent && is_item(line.text))
 }
@@ -212,7 +209,7 @@ fn key_of(text: &str) -> Option<(&str, &str)> {
     (is_end && !key.is_empty() && key.chars().all(fits)).then(|| (unquoted(key), rest.trim()))
 }
 
-/// What stands behind a key, and below it.
+/// Parses the value behind a key and on the lines below it.
 fn value_of(rest: &str, below: &[HeadLine<'_>], depth: usize) -> Result<Value, LineProblem> {
     let is_block = matches!(rest.chars().next(), Some('|' | '>')) && rest.len() <= 3;
     match (rest, below) {
@@ -223,7 +220,7 @@ fn value_of(rest: &str, below: &[HeadLine<'_>], depth: usize) -> Result<Value, L
         ("", []) => Ok(Value::Null),
         ("", below) => block(below, depth + 1),
         (rest, []) => Ok(scalar(rest)),
-        // A text that goes on below.
+        // A multi-line text.
         (rest, below) => {
             let parts: Vec<&str> = std::iter::once(rest).chain(below.iter().map(|it| it.text)).collect();
             Ok(scalar(&parts.join(" ")))
@@ -231,7 +228,7 @@ fn value_of(rest: &str, below: &[HeadLine<'_>], depth: usize) -> Result<Value, L
     }
 }
 
-/// A list or a table.
+/// Parses a list or a table.
 fn block(lines: &[HeadLine<'_>], depth: usize) -> Result<Value, LineProblem> {
     let Some(first) = lines.first() else { return Ok(Value::Null) };
     if DEEPEST < depth {
@@ -262,7 +259,7 @@ fn block(lines: &[HeadLine<'_>], depth: usize) -> Result<Value, LineProblem> {
                 None => value_of(inner, below, depth)?,
             });
         } else {
-            // A list may stand at the same indentation as its key.
+            // A list may have the same indentation as its key.
             let more = lines[at..].iter().take_while(|it| it.indent == line.indent && is_item(it.text));
             let more = if below.is_empty() { more.count() } else { 0 };
             let below = if 0 < more { &lines[at..at + more] } else { below };
@@ -301,7 +298,7 @@ fn scalar(text: &str) -> Value {
     }
 }
 
-/// Names with commas between them; commas in brackets belong to a name.
+/// Splits names at commas, except in brackets.
 fn split_names(text: &str) -> Vec<String> {
     let (mut names, mut name, mut depth) = (Vec::new(), String::new(), 0_usize);
     for it in text.chars() {

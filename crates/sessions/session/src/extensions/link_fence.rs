@@ -10,17 +10,16 @@ use std::path::{Path, PathBuf};
 use super::FrontMatter;
 use crate::{AgentSource, environment::SessionEnvironment};
 
-/// Where the files of an owner may lie.
+/// Restricts where symlinks of extension files may lead.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LinkGuard {
-    /// The directory that no link leads out of, and what it is called; nothing
-    /// where links may lead anywhere. Where it really lies is found out for a
-    /// file: most places have none, and are looked at in every turn.
+    /// The directory that symlinks must not leave, and its description; `None` for no restriction. Its
+    /// real path is resolved when a file is read, because most extension directories are empty.
     within: Option<(PathBuf, &'static str)>,
 }
 
 impl LinkGuard {
-    /// That of files of an owner below a directory such as `.claude`.
+    /// The restriction for files of an owner below a directory such as `.claude`.
     pub(super) fn new(owner: &AgentSource, premises: &SessionEnvironment, dir: &Path) -> Self {
         let project = &premises.store.places().project;
         match owner {
@@ -34,13 +33,13 @@ impl LinkGuard {
         Self { within: Some((dir.to_owned(), what)) }
     }
 
-    /// Whether what really lies at a path lies outside.
+    /// Whether the real path is outside of the permitted directory.
     pub(super) fn is_left_by(&self, path: &Path) -> bool {
         let Some((dir, _)) = &self.within else { return false };
         path.canonicalize().is_ok_and(|real| !real.starts_with(real_place(dir)))
     }
 
-    /// Reads a file, unless it lies outside.
+    /// Reads a file, unless it is outside of the permitted directory.
     pub(crate) fn read(&self, path: &Path) -> Result<FrontMatter, String> {
         let real = path.canonicalize().map_err(|err| err.to_string())?;
         let is_page = |it: &Path| it.extension().is_some_and(|it| it == "md");
@@ -48,7 +47,8 @@ impl LinkGuard {
             Some((dir, what)) if !real.starts_with(real_place(dir)) => Err(format!(
                 "it is a link that leads out of {what}; put a copy here, or the link into your own directory (~/.claude)"
             )),
-            // A file with keys is no description of anything, whatever it is called here.
+            // A link with a Markdown name to another kind of file, such as a key file, is not a
+            // description of an extension.
             Some(_) if is_page(path) && !is_page(&real) => {
                 Err(String::from("it is a link to something that is no Markdown file"))
             }

@@ -1,21 +1,20 @@
-//! Skills as a model is told about them: within a budget, and honest about what
-//! was left out.
+//! The list of skills for the model: limited in size, and explicit about what was left out.
 
 use std::collections::{HashMap, HashSet};
 
 use super::SlashCommand;
 
-/// How much may be said about skills.
+/// Size limits of the skill list.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ListingBudget {
-    /// Characters of the whole list.
+    /// Maximum characters of the whole list.
     pub(crate) all: usize,
-    /// Characters of one description.
+    /// Maximum characters of one description.
     pub(crate) each: usize,
 }
 
 impl ListingBudget {
-    /// A share of a window, in tokens of about four characters.
+    /// A fraction of the context window, at about four characters per token.
     pub(crate) fn of_window(tokens: u64, fraction: f64, each: usize) -> Self {
         #[expect(
             clippy::cast_possible_truncation,
@@ -28,24 +27,22 @@ impl ListingBudget {
     }
 }
 
-/// A list of skills.
+/// The list of skills.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct SkillListing {
-    /// A line each.
+    /// One line per skill.
     pub(crate) lines: Vec<String>,
-    /// Descriptions that are not whole because of the budget.
+    /// Number of descriptions that were shortened.
     pub(crate) shortened: usize,
-    /// Skills that are not in the list.
+    /// Number of skills that were left out.
     pub(crate) left_out: usize,
 }
 
-/// Fewer characters describe nothing.
+/// Minimum characters of a shortened description.
 const LEAST: usize = 24;
 
-/// Lists skills, in their order. Where there is too little room, those that are
-/// used keep what is said about them, the most used first; of the others every one
-/// keeps the beginning as long as that is possible, and who is used least is left
-/// out first.
+/// Lists skills in their order. If space is short, used skills keep their descriptions, most used first;
+/// the others are shortened equally as far as possible; then the least used ones are left out.
 pub(crate) fn listing(
     skills: &[&SlashCommand],
     budget: ListingBudget,
@@ -91,8 +88,7 @@ fn uses_of(described: &[(&str, String)], uses: &HashMap<String, f64>, at: usize)
     uses.get(described[at].0).copied().unwrap_or_default()
 }
 
-/// How long each description may be: whole for those that are used as far as the
-/// room goes, and as long as possible for all others alike.
+/// Length of each description: complete for used skills as far as possible, equal for all others.
 fn shared_out(
     described: &[(&str, String)],
     budget: ListingBudget,
@@ -126,7 +122,7 @@ fn shared_out(
 }
 
 impl SkillListing {
-    /// What is said behind the list about what it does not say.
+    /// A note about what the list leaves out.
     pub(crate) fn note(&self) -> Option<String> {
         let mut parts = Vec::new();
         if 0 < self.shortened {
@@ -144,7 +140,7 @@ impl SkillListing {
     }
 }
 
-/// Skills that words are about, the best first.
+/// Skills that match words of a query, best first.
 pub(crate) fn search<'a>(skills: &[&'a SlashCommand], words: &str) -> Vec<&'a SlashCommand> {
     let words: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
     let score = |it: &SlashCommand| {

@@ -1,4 +1,4 @@
-//! A session that is one of the agents (`--agent`): its prompt, tools and model.
+//! Sessions whose main agent uses an agent definition (`--agent`).
 
 use haft_agent::{Agent, PromptBase};
 use haft_model::Catalog;
@@ -8,33 +8,33 @@ use serde_json::Value;
 
 use crate::AgentDefinition;
 
-/// An agent as a host or a file describes it.
+/// An agent definition from a host or a file.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct HostAgent {
-    /// What it is for.
+    /// When to use the agent.
     pub description: String,
     /// Its system prompt.
     pub prompt: String,
-    /// Only these tools, if it says so.
+    /// Names of the only tools it may use; `None` for all.
     pub tools: Option<Vec<String>>,
-    /// Its model.
+    /// Model name or alias, if set.
     pub model: Option<String>,
-    /// Everything else it says, as the host or the file wrote it.
+    /// The complete definition, as the host or the file wrote it.
     pub definition: Value,
 }
 
-/// Which model an agent's own model means for a session.
+/// Whether an agent definition may set the session's model.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ModelIs {
-    /// Somebody chose the model of the session: the agent's does not count.
+    /// No: the spec names the model.
     Named,
-    /// Nobody did.
+    /// Yes.
     Open,
 }
 
 impl AgentDefinition {
-    /// Makes the main agent of a session one of this kind. What its definition
-    /// denies, and which agents and skills it leaves, binds the session elsewhere.
+    /// Makes the main agent use this definition: prompt, tools, model. Its denials and its limits on
+    /// agents and skills are applied elsewhere.
     pub(crate) fn become_main(&self, agent: &mut Agent, catalog: &Catalog, model: ModelIs) {
         if !self.prompt.is_empty() {
             agent.prompt.base = PromptBase::Replaced(self.prompt.clone());

@@ -1,4 +1,4 @@
-//! Markdown files below a directory: commands, agents, styles, rules.
+//! Finds Markdown files below a directory: commands, agents, styles, rules.
 
 use std::{
     collections::HashSet,
@@ -8,15 +8,14 @@ use std::{
 
 use super::LinkGuard;
 
-/// Deeper ones are not looked for.
+/// Maximum directory depth.
 const DEEPEST: usize = 6;
 
-/// More entries are not looked at: a link of a project may lead anywhere.
+/// Maximum number of directory entries read: a symlink in a project can lead anywhere.
 const MAX_ENTRIES: usize = 10_000;
 
-/// Markdown files below a directory, in order, with their paths inside it. A
-/// directory that leads out of the fence is not looked into: it stands in the place
-/// of what is in it, so that whoever reads it is told.
+/// Markdown files below a directory in order, with their relative paths. A directory outside of the
+/// permitted one is listed itself instead of its files, so that reading it reports the reason.
 pub(crate) fn pages(dir: &Path, fence: &LinkGuard) -> Vec<(PathBuf, PathBuf)> {
     let mut walk = MarkdownWalk { fence, found: Vec::new(), seen: HashSet::new(), left: MAX_ENTRIES };
     walk.collect(dir, Path::new(""), 0);
@@ -27,7 +26,7 @@ pub(crate) fn pages(dir: &Path, fence: &LinkGuard) -> Vec<(PathBuf, PathBuf)> {
 struct MarkdownWalk<'a> {
     fence: &'a LinkGuard,
     found: Vec<(PathBuf, PathBuf)>,
-    /// Directories that were looked into: links may lead in circles.
+    /// Directories already visited, because symlinks can form cycles.
     seen: HashSet<(u64, u64)>,
     left: usize,
 }

@@ -23,39 +23,39 @@ use crate::{
     mcp_servers::{EditorContext, EditorSelection},
 };
 
-/// More are not attached: the model can read the rest.
+/// Maximum number of attached files; the model can read the others itself.
 const MOST: usize = 20;
 
-/// A text with more is no prompt that names files.
+/// Maximum number of candidates; a text with more is not a prompt that mentions files.
 const MAX_LOOKED_AT: usize = 200;
 
-/// What may stand behind a path in a sentence.
+/// Punctuation that can follow a path in a sentence.
 const PUNCTUATION: [char; 9] = ['.', ',', ';', ':', '!', '?', ')', ']', '\''];
 
-/// A path in a prompt.
+/// A path mentioned in a prompt.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct PathMention {
     path: String,
-    /// First and last line, where the prompt says so (`@file#L3-9`).
+    /// First and last line, if given (`@file#L3-9`).
     lines: Option<(u64, u64)>,
 }
 
-/// How data stands in a prompt. Nobody names anything in it: a diff that somebody
-/// else wrote must not choose files that the model is shown.
+/// Delimiters of piped data in a prompt. Mentions in it are ignored: a diff written by someone else must
+/// not select files for the model.
 const DATA: [(&str, &str); 2] = [("<stdin>\n", "\n</stdin>"), ("<context path=\"", "\n</context>")];
 
-/// A prompt with data that was piped in behind it.
+/// Appends piped data to a prompt.
 pub fn with_piped(prompt: &str, piped: &str) -> String {
     format!("{prompt}\n\n<stdin>\n{}\n</stdin>", inside("stdin", piped))
 }
 
-/// What an editor shows beside a prompt, with its name.
+/// Formats data that an editor attaches to a prompt, with its name.
 pub fn as_context(name: &str, data: &str) -> String {
     let name = name.replace('"', "&quot;");
     format!("<context path=\"{name}\">\n{}\n</context>", inside("context", data))
 }
 
-/// The data does not say where it ends, and does not speak for Haft.
+/// Escapes delimiters in the data, so that it cannot end its own block or imitate Haft.
 fn inside(tag: &str, data: &str) -> String {
     haft_types::tags::neutral(data).replace(&format!("</{tag}>"), &format!("<\\/{tag}>"))
 }
@@ -77,7 +77,7 @@ fn without_data(text: &str) -> Cow<'_, str> {
     rest
 }
 
-/// The paths a text names, each once.
+/// The paths mentioned in a text, without duplicates.
 fn mentions(text: &str) -> Vec<PathMention> {
     let text = &*without_data(text);
     let mut found: Vec<PathMention> = Vec::new();
@@ -116,33 +116,33 @@ impl PathMention {
         }
     }
 
-    /// Where it leads, if there is something.
+    /// The file or directory it refers to, if that exists.
     fn find(&self, cwd: &Path, home: Option<&Path>) -> Option<PathBuf> {
         let trimmed = self.path.trim_end_matches(PUNCTUATION);
         [self.path.as_str(), trimmed].into_iter().find_map(|path| {
             let path = haft_paths::expand(Path::new(path), cwd, home).ok()?;
-            // A pipe or a device would be waited for.
+            // Pipes and devices are excluded, because reading them could block.
             let about = std::fs::metadata(&path).ok()?;
             (about.is_file() || about.is_dir()).then_some(path)
         })
     }
 }
 
-/// Whether a text names something that is there.
+/// Whether a text mentions an existing file.
 pub(crate) fn names_something(text: &str, cwd: &Path, home: Option<&Path>) -> bool {
     mentions(text).iter().any(|it| it.find(cwd, home).is_some())
 }
 
-/// Who names the files of a prompt.
+/// Who wrote the file mentions in a prompt.
 pub(crate) enum NamedBy {
-    /// The person.
+    /// The user.
     Person,
-    /// A command: its file, what its programs printed, the report of its agent. What
-    /// would be asked about is shown only where somebody answers for the words.
+    /// A command: its file, the output of its programs, the report of its agent. Files that reading
+    /// would prompt for are only attached if the mention is in vouched text.
     Command {
-        /// What the person typed behind its name.
+        /// What the user typed after the command's name.
         args: String,
-        /// What somebody answers for beside that.
+        /// Further text that the user or the embedding program vouches for.
         vouched: String,
     },
 }
@@ -161,7 +161,7 @@ impl NamedBy {
     }
 }
 
-/// What a prompt names, as tools show it.
+/// The attachments of a prompt, as shown by the read-only tools.
 pub(crate) async fn attachments(
     agent: &Agent,
     text: &str,
@@ -191,15 +191,14 @@ pub(crate) async fn attachments(
     attached
 }
 
-/// Whether a name inside a directory is that of something outside: a link is not seen
-/// in a name.
+/// Whether a path inside a directory leads outside through a symlink.
 fn leads_out(path: &Path, dir: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     haft_paths::lexical(path).starts_with(haft_paths::lexical(dir)) && !real(path).starts_with(real(dir))
 }
 
-/// What the person's editor shows: what is selected, and files they want mentioned.
-/// Nothing of a file that may not be read without a question.
+/// Attachments from the user's editor: the selection, and mentioned files. Files that reading would
+/// prompt for are left out.
 pub(crate) async fn from_editor(
     agent: &Agent,
     news: &EditorContext,
@@ -220,7 +219,7 @@ pub(crate) async fn from_editor(
     }
     if let Some(EditorSelection { path, lines, text }) = selected {
         let mention = PathMention { path: path.display().to_string(), lines };
-        // What is selected may be unsaved: the editor's own text is shown, if the file may be.
+        // The selection may be unsaved, so the editor's text is used if the file may be read.
         if may_read(agent, &readers.read, mention.reading(&path)) {
             let (first, last) = lines.unwrap_or((1, 1));
             let display_path = if first == last {
@@ -247,7 +246,7 @@ impl PathMention {
     }
 }
 
-/// Whether a file may be read without anybody being asked.
+/// Whether a file may be read without a prompt.
 fn may_read(agent: &Agent, tool: &Arc<dyn DynTool>, input: Value) -> bool {
     let state = &agent.tools.state;
     let mut cx = CallContext::detached("selected", Arc::clone(&state.cwd));
@@ -258,7 +257,7 @@ fn may_read(agent: &Agent, tool: &Arc<dyn DynTool>, input: Value) -> bool {
     call.validate(&cx).is_ok() && decision.behavior == Behavior::Allow
 }
 
-/// Runs a tool that looks, unless a rule is against it.
+/// Runs a read-only tool, unless a rule denies it.
 async fn shown(agent: &Agent, tool: &Arc<dyn DynTool>, input: Value) -> Option<Content> {
     let state = &agent.tools.state;
     let mut cx = CallContext::detached(format!("attached-{}", uuid::Uuid::new_v4()), Arc::clone(&state.cwd));

@@ -1,4 +1,4 @@
-//! What users and plugins add: commands, skills, agents, output styles.
+//! Extensions by users and plugins: commands, skills, agents, output styles.
 
 mod arguments;
 mod command;
@@ -56,23 +56,23 @@ use crate::{
     AgentSource, HostedServers, PluginDir, PluginInfo, agents::AgentFiles, environment::SessionEnvironment,
 };
 
-/// The name of the tool by which a model uses skills.
+/// Name of the Skill tool.
 pub(crate) const SKILL_TOOL: &str = <SkillTool as haft_tool::Tool>::NAME;
 
-/// Everything that was found.
+/// All extensions that were found.
 #[derive(Clone, Default)]
 pub(crate) struct Extensions {
     pub(crate) commands: Vec<SlashCommand>,
-    /// Files that describe agents.
+    /// Files with agent definitions.
     pub(crate) agents: AgentFiles,
     pub(crate) styles: Vec<StyleFile>,
-    /// What is wrong with files, but for those of agents.
+    /// Problems in all other files.
     pub(crate) problems: Vec<ExtensionProblem>,
     pub(crate) plugin_list: PluginList,
     plugins: Vec<Plugin>,
 }
 
-/// A directory that may hold extensions, and whose it is.
+/// A directory that can contain extensions, and its owner.
 struct ExtensionDir {
     dir: PathBuf,
     owner: AgentSource,
@@ -80,14 +80,14 @@ struct ExtensionDir {
 }
 
 impl Extensions {
-    /// Looks for them where the sources of settings allow.
+    /// Loads the extensions from the enabled settings layers.
     pub(crate) fn load(premises: &SessionEnvironment, given: &[PluginDir]) -> Self {
         let (plugins, plugin_list) = plugins::found(premises, given);
         let mut found =
             Self { plugins, problems: plugin_list.problems.clone(), plugin_list, ..Self::default() };
         let places = places(premises);
-        // Skills: the organisation's, the person's, the project's from the nearest,
-        // those of added directories.
+        // Order of skills: managed, user's, project's from the nearest directory, those of added
+        // directories.
         let rank = |it: &&ExtensionDir| match it.owner {
             AgentSource::Managed => 0,
             AgentSource::User => 1,
@@ -122,14 +122,14 @@ impl Extensions {
             plugin.styles.iter().for_each(|it| found.take_styles(it, fence, Some(&plugin.name)));
         }
         found.styles.extend(styles::own_styles());
-        // The first of a name wins: a skill before a command, then what is nearer.
+        // The first with a name wins: skills before commands, then the nearer one.
         let mut seen = HashSet::new();
         found.commands.retain(|it| seen.insert(it.name.clone()));
         found.commands.extend(LocalCommand::ALL.into_iter().map(SlashCommand::of_haft));
         found
     }
 
-    /// Plugins alone.
+    /// Loads plugins only.
     pub(crate) fn load_plugins(premises: &SessionEnvironment, given: &[PluginDir]) -> Self {
         let (mut plugins, plugin_list) = plugins::found(premises, given);
         plugins.retain(Plugin::is_given);
@@ -178,14 +178,14 @@ impl Extensions {
         self.problems.extend(problems);
     }
 
-    /// The style of a name, or the one a plugin insists on.
+    /// The style with this name, or the one that a plugin forces.
     pub(crate) fn style(&self, name: &str) -> Option<&StyleFile> {
         let forced = || self.styles.iter().find(|it| it.is_forced);
         let named = self.styles.iter().find(|it| it.style.name.eq_ignore_ascii_case(name));
         if name.eq_ignore_ascii_case("default") { forced() } else { named }
     }
 
-    /// The command of this name.
+    /// The command with this name.
     pub(crate) fn find(&self, name: &str) -> Option<&SlashCommand> {
         self.commands.iter().find(|it| it.name == name || it.aliases.contains(&name))
     }
@@ -194,7 +194,7 @@ impl Extensions {
         self.commands.iter().filter(|it| it.is_for_person).map(|it| it.name.clone()).collect()
     }
 
-    /// Skills, all of them or those the host wants.
+    /// The skills, limited to `wanted` if the host named some.
     pub(crate) fn skills(&self, wanted: Option<&[String]>) -> Vec<SlashCommand> {
         let is_wanted = |it: &&SlashCommand| {
             let plain = it.name.rsplit(':').next().unwrap_or_default();
@@ -212,7 +212,7 @@ impl Extensions {
         self.plugins.iter().map(Plugin::facts).collect()
     }
 
-    /// How many plugins there are because a flag or the host names them.
+    /// Number of plugins given by flags or the host.
     pub(crate) fn given_plugins(&self) -> usize {
         self.plugins.iter().filter(|it| it.is_given()).count()
     }
@@ -242,8 +242,7 @@ impl Extensions {
     }
 }
 
-/// A command under the name of its plugin; what is said about it says whose it
-/// is.
+/// Names a command after its plugin, and adds the plugin to its description.
 fn owned_by(mut command: SlashCommand, plugin: Option<&Plugin>) -> SlashCommand {
     match (plugin, &command.source) {
         (Some(plugin), _) => {
@@ -257,7 +256,7 @@ fn owned_by(mut command: SlashCommand, plugin: Option<&Plugin>) -> SlashCommand 
     command
 }
 
-/// Skills of a directory such as `.claude`.
+/// The skills in a directory such as `.claude`.
 fn skills_in(
     dir: &Path,
     source: &AgentSource,
@@ -266,7 +265,7 @@ fn skills_in(
     skills_at(&dir.join("skills"), source, fence)
 }
 
-/// Directories of skills: those in a directory, or the directory itself.
+/// Skill directories: the subdirectories of a directory, or the directory itself.
 fn skill_dirs(place: &Path, fence: &LinkGuard) -> Vec<PathBuf> {
     if place.join("SKILL.md").is_file() || (place.is_dir() && fence.is_left_by(place)) {
         return vec![place.to_owned()];
@@ -282,7 +281,7 @@ fn skill_dirs(place: &Path, fence: &LinkGuard) -> Vec<PathBuf> {
     dirs
 }
 
-/// Skills at a place. A broken file is named; what can be read of it counts.
+/// The skills at a path. Problems are reported; readable parts of a broken file are used.
 fn skills_at(
     place: &Path,
     source: &AgentSource,
@@ -290,7 +289,7 @@ fn skills_at(
 ) -> (Vec<SlashCommand>, Vec<ExtensionProblem>) {
     let (mut skills, mut problems) = (Vec::new(), Vec::new());
     for dir in skill_dirs(place, fence) {
-        // A directory that leads out is named itself, whatever is in it.
+        // A directory outside of the permitted one is reported itself.
         let file = if fence.is_left_by(&dir) { dir.clone() } else { dir.join("SKILL.md") };
         let folder = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if folder.starts_with('.') {
@@ -318,7 +317,7 @@ fn skills_at(
     (skills, problems)
 }
 
-/// Markdown files at a place: below a directory, or one file.
+/// Markdown files at a path: below a directory, or a single file.
 fn pages_at(place: &Path, fence: &LinkGuard) -> Vec<(PathBuf, PathBuf)> {
     if place.is_file() {
         vec![(place.file_name().map(PathBuf::from).unwrap_or_default(), place.to_owned())]
@@ -327,7 +326,7 @@ fn pages_at(place: &Path, fence: &LinkGuard) -> Vec<(PathBuf, PathBuf)> {
     }
 }
 
-/// Directories of the user and the project, from the nearest.
+/// Extension directories of user and project, nearest first.
 fn places(premises: &SessionEnvironment) -> Vec<ExtensionDir> {
     let known = premises.store.places();
     let mut places = Vec::new();
@@ -361,8 +360,7 @@ fn places(premises: &SessionEnvironment) -> Vec<ExtensionDir> {
     places
 }
 
-/// Says when something in the directories of extensions changed, without
-/// reading it: names, sizes and times of the files.
+/// Hash of names, sizes and times of all extension files, to detect changes without reading them.
 pub(crate) fn fingerprint(premises: &SessionEnvironment) -> u64 {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     let mut hasher = DefaultHasher::new();
@@ -380,7 +378,7 @@ pub(crate) fn fingerprint(premises: &SessionEnvironment) -> u64 {
     hasher.finish()
 }
 
-/// The tool that loads skills.
+/// Creates the Skill tool.
 pub(crate) fn skill_tool(shelf: Arc<ActiveSkills>, listing: &SkillListing) -> Arc<dyn haft_tool::DynTool> {
     haft_tool::erase(SkillTool::new(shelf, listing))
 }

@@ -1,17 +1,17 @@
-//! Files that globs mean: `paths` of skills and rules.
+//! Globs over files: `paths` of skills and rules.
 
 use std::path::Path;
 
 use globset::{GlobBuilder, GlobMatcher};
 
-/// Files that at least one of several globs means.
+/// A set of globs.
 #[derive(Clone, Debug)]
 pub(crate) struct PathGlobs {
     globs: Vec<GlobMatcher>,
 }
 
 impl PathGlobs {
-    /// What these mean; globs that make no sense mean nothing, and come back.
+    /// Compiles globs. Returns the invalid ones, which match nothing.
     pub(crate) fn new(patterns: &[String]) -> (Self, Vec<String>) {
         let (mut globs, mut wrong) = (Vec::new(), Vec::new());
         for pattern in patterns {
@@ -23,15 +23,14 @@ impl PathGlobs {
         (Self { globs }, wrong)
     }
 
-    /// Whether a file is meant, by its path from the directory the globs belong
-    /// to.
+    /// Whether a path matches, relative to the base directory of the globs.
     pub(crate) fn matches(&self, inside: &Path) -> bool {
         self.globs.iter().any(|it| it.is_match(inside))
     }
 }
 
-/// A glob without a slash is about names, wherever the file is; one that ends
-/// with a slash is about everything below.
+/// Completes a glob: without a slash it matches names in any directory; with a final slash it matches
+/// everything below.
 fn whole(pattern: &str) -> String {
     let pattern = pattern.trim().trim_start_matches("./");
     let pattern = if pattern.ends_with('/') { format!("{pattern}**") } else { pattern.to_owned() };

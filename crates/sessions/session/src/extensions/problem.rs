@@ -2,19 +2,18 @@ use std::path::PathBuf;
 
 use super::LineProblem;
 
-/// Something that is wrong with a file of a skill, a command, an output style, a
-/// plugin or a list of plugins.
+/// A problem in the file of a skill, command, output style, plugin or marketplace.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ExtensionProblem {
-    /// What the file describes: a skill, a command, …
+    /// What the file defines: a skill, a command, …
     pub what: &'static str,
-    /// The file.
+    /// Path of the file.
     pub file: PathBuf,
-    /// The line, counted from 1.
+    /// Line number, starting at 1.
     pub line: usize,
-    /// What is wrong, and what follows.
+    /// What is wrong, and its consequence.
     pub reason: String,
-    /// Whether what it describes is not there because of it.
+    /// Whether the extension is ignored because of it.
     pub is_lost: bool,
 }
 

@@ -1,5 +1,4 @@
-//! The skills of a session: which there are now, who may use them, and what
-//! holds while one is active.
+//! The skills of a session: which ones are available to whom, and what is in force while one is active.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -35,15 +34,15 @@ use crate::{
 pub(crate) struct ActiveSkills {
     premises: Arc<SessionEnvironment>,
     agents: Arc<SubagentRegistry>,
-    /// Nothing before the session is put together, and after its end: what is
-    /// reached holds the shelf itself.
+    /// `None` before the session is built and after it is closed, because the handle refers back to this
+    /// value.
     main: Mutex<Option<MainAgentHandle>>,
     state: Mutex<ActiveSkillsState>,
-    /// The project, as the kernel knows it; found when the first file is touched.
+    /// Real path of the project; resolved when the first file is touched.
     real_project: OnceLock<PathBuf>,
 }
 
-/// What a skill of the main agent reaches.
+/// What a skill of the main agent acts on.
 #[derive(Clone)]
 struct MainAgentHandle {
     calls: ParentCalls,
@@ -52,45 +51,45 @@ struct MainAgentHandle {
 
 #[derive(Default)]
 struct ActiveSkillsState {
-    /// Skills of the places a session always looks at, that models may use.
+    /// Skills from the fixed directories that models may use.
     skills: Vec<SlashCommand>,
-    /// Those of directories below, found when something in them was touched.
+    /// Skills of subdirectories, loaded when a file in them was touched.
     nested: Vec<SlashCommand>,
-    /// Directories that were looked through for them.
+    /// Directories already searched for them.
     looked_in: HashSet<PathBuf>,
-    /// Skills with `paths` of which a file was touched.
+    /// Names of skills with `paths` of which a matching file was touched.
     woken: BTreeSet<String>,
-    /// What was loaded, by whom, with which arguments.
+    /// Skills that were loaded: agent, name, arguments.
     loaded: HashSet<(AgentId, String, String)>,
     /// Rules of the main agent that end with the turn.
     lent: Vec<(Behavior, String)>,
-    /// How hard the main agent tried before a skill wanted more, or less.
+    /// Effort of the main agent before a skill changed it.
     effort_before: Option<Option<Effort>>,
     effort: Option<Effort>,
-    /// Hooks of the main agent that end with the turn, by where they are from.
+    /// Hooks of the main agent that end with the turn, by source.
     lent_hooks: Vec<Arc<HookSource>>,
-    /// The model that a skill wanted, and the one before.
+    /// The model set by a skill, and the one before.
     lent_model: Option<SkillModelOverride>,
     model: String,
-    /// What agents that work now can be told.
+    /// Command queues of running agents.
     orders: HashMap<AgentId, AgentCommands>,
 }
 
-/// Another model until the turn ends.
+/// A model that is in force until the turn ends.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct SkillModelOverride {
     pub(crate) before: String,
     pub(crate) lent: String,
 }
 
-/// What skills changed for a turn, and how it was before.
+/// What skills changed during a turn: the values to restore.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SkillOverrides {
     pub(crate) effort: Option<Option<Effort>>,
     pub(crate) model: Option<SkillModelOverride>,
 }
 
-/// A skill that was found on the way, for the model.
+/// A skill discovered by touching a file.
 pub(crate) struct DiscoveredSkill {
     pub(crate) name: String,
     pub(crate) description: String,
@@ -107,7 +106,7 @@ impl ActiveSkills {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the main agent's calls pass through.
+    /// Sets the call state of the main agent.
     pub(crate) fn serve(&self, calls: ParentCalls, orders: AgentCommands) {
         *self.main.lock().unwrap_or_else(PoisonError::into_inner) = Some(MainAgentHandle { calls, orders });
     }
@@ -116,17 +115,17 @@ impl ActiveSkills {
         self.main.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The session is over, and nothing of it is held any more.
+    /// Releases all references to the session.
     pub(crate) fn close(&self) {
         *self.main.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// The agents of the session.
+    /// The registry of sub-agents.
     pub(crate) fn agents(&self) -> &Arc<SubagentRegistry> {
         &self.agents
     }
 
-    /// Other skills from now on.
+    /// Replaces the skills.
     pub(crate) fn set(&self, skills: Vec<SlashCommand>) {
         let below = {
             let mut state = self.state();
@@ -134,7 +133,7 @@ impl ActiveSkills {
             state.nested.clear();
             std::mem::take(&mut state.looked_in)
         };
-        // What lies below is looked through again, from the top.
+        // Subdirectories are searched again.
         let places = self.premises.store.places();
         let project = places.project.canonicalize().unwrap_or_else(|_| places.project.clone());
         let mut below: Vec<PathBuf> = below.into_iter().collect();
@@ -142,27 +141,27 @@ impl ActiveSkills {
         below.iter().for_each(|dir| self.look_below(&project, &dir.join("x")));
     }
 
-    /// Every skill that can be used now.
+    /// All skills that can be used now.
     pub(crate) fn all(&self) -> Vec<SlashCommand> {
         let state = self.state();
         state.skills.iter().chain(&state.nested).cloned().collect()
     }
 
-    /// Those a model is told about at the beginning.
+    /// The skills listed for the model at the start.
     pub(crate) fn listed(&self) -> Vec<SlashCommand> {
         let state = self.state();
         let is_known = |it: &&SlashCommand| it.fields.paths.is_empty() || state.woken.contains(&it.name);
         state.skills.iter().chain(&state.nested).filter(is_known).cloned().collect()
     }
 
-    /// As a list for the model.
+    /// The list of skills for the model.
     pub(crate) fn listing(&self, window: u64) -> SkillListing {
         let skills = self.listed();
         let uses = SkillUses::at(&self.premises.state_dir()).counts();
         listing(&skills.iter().collect::<Vec<_>>(), self.budget(window), &uses)
     }
 
-    /// A skill was used: lists that are too short have it first from now on.
+    /// Counts a use of a skill, for the order in shortened lists.
     pub(crate) fn used(&self, name: &str) {
         let (uses, name) = (SkillUses::at(&self.premises.state_dir()), name.to_owned());
         match tokio::runtime::Handle::try_current() {
@@ -180,8 +179,8 @@ impl ActiveSkills {
         ListingBudget::of_window(window, number("skillListingBudgetFraction").unwrap_or(0.01), each)
     }
 
-    /// The skill of a name. A plugin's skill goes by its whole name; its short
-    /// one is an error that says so.
+    /// Finds a skill by name. A plugin's skill needs its full name; the short name is an error that says
+    /// so.
     pub(crate) fn find(&self, name: &str) -> Result<SlashCommand, String> {
         let all = self.all();
         if let Some(found) = all.iter().find(|it| it.name == name) {
@@ -202,8 +201,8 @@ impl ActiveSkills {
         Err(format!("there is no skill {name}; there are: {shown}{more}"))
     }
 
-    /// Whether an agent may use a skill: its definition and those above may
-    /// leave others only, and no skill runs inside of itself.
+    /// Whether an agent may use a skill: the definitions of the agent and its ancestors can restrict
+    /// them, and a skill cannot run inside itself.
     pub(crate) fn admits(&self, agent: &AgentId, skill: &SlashCommand) -> Result<(), String> {
         let only = |names: Vec<String>| {
             if names.contains(&skill.name) {
@@ -225,17 +224,17 @@ impl ActiveSkills {
         Ok(())
     }
 
-    /// Whether the same was loaded before; from now on it was.
+    /// Records that a skill was loaded. Returns whether it was loaded before with the same arguments.
     pub(crate) fn is_again(&self, agent: &AgentId, skill: &str, args: &str) -> bool {
         !self.state().loaded.insert((agent.clone(), skill.to_owned(), args.to_owned()))
     }
 
-    /// It was not loaded after all.
+    /// Removes the record of a load that failed.
     pub(crate) fn forget_load(&self, agent: &AgentId, skill: &str, args: &str) {
         self.state().loaded.remove(&(agent.clone(), skill.to_owned(), args.to_owned()));
     }
 
-    /// The main agent begins a new conversation.
+    /// Resets the state for a new conversation of the main agent.
     pub(crate) fn begin_anew(&self) {
         self.state().loaded.retain(|(agent, _, _)| !agent.is_main());
     }
@@ -255,8 +254,7 @@ impl ActiveSkills {
         if off.and_then(|it| it.value.as_bool()) == Some(true) { ShellParts::Stay } else { ShellParts::Run }
     }
 
-    /// The words of a skill's file with its arguments in their places, without what
-    /// its commands print.
+    /// The text of a skill with its arguments, without the output of its commands.
     pub(crate) fn own_words(&self, skill: &SlashCommand, args: &str) -> String {
         let parts = skill.parts(args, &self.setting()).ok().flatten().unwrap_or_default();
         let words = parts.into_iter().filter_map(|part| match part {
@@ -266,7 +264,7 @@ impl ActiveSkills {
         words.collect()
     }
 
-    /// What the calls of an agent pass through.
+    /// The call state of an agent.
     fn calls_of(&self, agent: &AgentId) -> Option<ParentCalls> {
         match agent {
             AgentId::Main => self.main().map(|it| it.calls),
@@ -274,8 +272,8 @@ impl ActiveSkills {
         }
     }
 
-    /// The text of a skill for an agent, with its arguments, and with its commands
-    /// run as calls of that agent.
+    /// The text of a skill with its arguments and the output of its commands, which run as calls of the
+    /// agent.
     pub(crate) async fn text(
         &self,
         skill: &SlashCommand,
@@ -292,7 +290,7 @@ impl ActiveSkills {
         whole_text(parts, &mut calls, self.shell_parts(), &cx.cancel).await.map_err(failed)
     }
 
-    /// The same for who begins with a skill.
+    /// Like [`Self::text`], for an agent that starts with a skill.
     pub(crate) async fn text_at(
         &self,
         skill: &SlashCommand,
@@ -307,9 +305,8 @@ impl ActiveSkills {
         self.text(skill, "", &cx).await
     }
 
-    /// What a skill allows and forbids holds from now on: for the main agent
-    /// until the turn ends, for another until it ends, and there it can only
-    /// take away.
+    /// Applies the rules of a skill: for the main agent until the turn ends, for a sub-agent until it
+    /// ends, where it can only deny.
     pub(crate) fn activate(&self, skill: &SlashCommand, agent: &AgentId, grants: SkillGrants) {
         let Some(calls) = self.calls_of(agent) else { return };
         let of = |list: &[String], behavior: Behavior| {
@@ -352,8 +349,8 @@ impl ActiveSkills {
         }
     }
 
-    /// Hooks of a skill run from now on: for the main agent and those it starts
-    /// until the turn ends, for another agent until that ends.
+    /// Activates the hooks of a skill: for the main agent and its sub-agents until the turn ends, for a
+    /// sub-agent until it ends.
     fn lend_hooks(&self, skill: &SlashCommand, agent: &AgentId, calls: &ParentCalls) {
         if !self.premises.runs_hooks_of(&skill.source) {
             return;
@@ -368,7 +365,7 @@ impl ActiveSkills {
         }
         let of = agent.child().cloned();
         calls.pipeline.gate.hooks().change(|hooks| {
-            // The same skill twice is one.
+            // A skill loaded twice adds its hooks once.
             let is_old = |it: &HookDefinition| {
                 it.agent == of && new.iter().any(|new| new.source == it.source && new.id == it.id)
             };
@@ -376,7 +373,7 @@ impl ActiveSkills {
         });
     }
 
-    /// Hooks of a skill that runs in an agent of its own.
+    /// Hooks of a skill that runs in its own sub-agent.
     pub(crate) fn hooks_of_fork(&self, skill: &str) -> Vec<HookDefinition> {
         match self.find(skill) {
             Ok(skill) if self.premises.runs_hooks_of(&skill.source) => of_child(skill.hooks()),
@@ -384,8 +381,8 @@ impl ActiveSkills {
         }
     }
 
-    /// The model a skill wants answers from now on: for the main agent until the
-    /// turn ends, for another until that ends.
+    /// Applies the model of a skill: for the main agent until the turn ends, for a sub-agent until it
+    /// ends.
     pub(crate) fn lend_model(&self, skill: &SlashCommand, agent: &AgentId) {
         let Some(lent) = skill.model.as_deref().and_then(|it| self.agents.model_named(it)) else { return };
         let order = haft_agent::SettingsChange::Model(lent.clone());
@@ -405,12 +402,12 @@ impl ActiveSkills {
         }
     }
 
-    /// An agent works, and can be told something.
+    /// Registers a running agent.
     pub(crate) fn agent_began(&self, agent: &AgentId, orders: AgentCommands) {
         self.state().orders.insert(agent.clone(), orders);
     }
 
-    /// An agent has ended, and what skills lent it.
+    /// Removes an agent that has ended, and what skills changed for it.
     pub(crate) fn agent_ended(&self, agent: &AgentId) {
         self.state().orders.remove(agent);
         let Some(main) = self.main() else { return };
@@ -421,7 +418,7 @@ impl ActiveSkills {
         }
     }
 
-    /// Settings were read anew: what is lent holds all the same.
+    /// Applies the active rules again after settings were reloaded.
     pub(crate) fn lend_again(&self) {
         let Some(main) = self.main() else { return };
         let permissions = main.calls.pipeline.gate.permissions();
@@ -430,15 +427,14 @@ impl ActiveSkills {
         }
     }
 
-    /// A turn of the main agent begins.
+    /// Records the start of a turn of the main agent.
     pub(crate) fn begin_turn(&self, effort: Option<Effort>, model: &str) {
         let mut state = self.state();
         state.effort = effort;
         model.clone_into(&mut state.model);
     }
 
-    /// The turn is over, and what skills allowed, forbade, ran and wanted with it.
-    /// Says how the main agent was before, where that changed.
+    /// Ends the turn: removes rules and hooks of skills, and returns the values to restore.
     pub(crate) fn end_turn(&self) -> SkillOverrides {
         let Some(main) = self.main() else { return SkillOverrides::default() };
         let gate = &main.calls.pipeline.gate;
@@ -458,9 +454,8 @@ impl ActiveSkills {
         SkillOverrides { effort: state.effort_before.take(), model: state.lent_model.take() }
     }
 
-    /// Whether a person who types a skill has agreed to what it allows: their own
-    /// files, yes; those of a project, if the program that opened the session
-    /// answers for it.
+    /// Whether typing a skill grants what it allows: yes for the user's own files; for project files
+    /// only if the embedding program vouches for the project.
     pub(crate) fn grants_of_typed(&self, skill: &SlashCommand) -> SkillGrants {
         match skill.source {
             AgentSource::Project if !self.premises.answers_for_project() => SkillGrants::NotAgreed,
@@ -468,8 +463,8 @@ impl ActiveSkills {
         }
     }
 
-    /// Skills that a touched file makes known: those with `paths` that mean it,
-    /// and those of directories between here and there.
+    /// Skills that a touched file activates: those with matching `paths`, and those of directories
+    /// between the working directory and the file.
     pub(crate) fn touched(&self, file: &Path) -> Vec<DiscoveredSkill> {
         let places = self.premises.store.places();
         let project = places.project.canonicalize().unwrap_or_else(|_| places.project.clone());
@@ -481,15 +476,14 @@ impl ActiveSkills {
         found
     }
 
-    /// The same, if that needs no look at the disk: the directories on the way were
-    /// looked into before.
+    /// Like [`Self::touched`], but `None` if directories must be read first.
     pub(crate) fn touched_at_hand(&self, file: &Path) -> Option<Vec<DiscoveredSkill>> {
         let project = self.real_project.get()?;
         let is_looked_into = self.below(project, file).iter().all(|dir| self.state().looked_in.contains(dir));
         is_looked_into.then(|| self.about(project, file))
     }
 
-    /// Skills that are about a file, of those that are known.
+    /// Known skills whose `paths` match a file.
     fn about(&self, project: &Path, file: &Path) -> Vec<DiscoveredSkill> {
         let Ok(inside) = file.strip_prefix(project) else { return Vec::new() };
         let mut state = self.state();
@@ -499,7 +493,7 @@ impl ActiveSkills {
             skills.iter().map(|it| (it, false)).chain(nested.iter().map(|it| (it, true)))
         {
             let is_about = match skill.fields.paths.as_slice() {
-                // `sub/.claude/skills/name` is about what is below `sub`.
+                // `sub/.claude/skills/name` applies to files below `sub`.
                 [] => {
                     is_nested
                         && skill
@@ -518,8 +512,7 @@ impl ActiveSkills {
         found
     }
 
-    /// The directories between here and a file that may have skills, the innermost
-    /// first.
+    /// Directories between the working directory and a file that may contain skills, innermost first.
     fn below(&self, project: &Path, file: &Path) -> Vec<PathBuf> {
         if !self.premises.reads(haft_config::SettingsLayer::Project) {
             return Vec::new();
@@ -529,7 +522,7 @@ impl ActiveSkills {
         dirs.filter(|it| !cwd.starts_with(it)).map(Path::to_owned).collect()
     }
 
-    /// Takes in the skills of the directories between here and a file.
+    /// Loads the skills of the directories between the working directory and a file.
     fn look_below(&self, project: &Path, file: &Path) {
         let below = self.below(project, file);
         if below.is_empty() {
@@ -560,14 +553,14 @@ impl ActiveSkills {
     }
 }
 
-/// Whether somebody agreed to what a skill wants to use without a question.
+/// Whether the rules a skill wants to allow were approved.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum SkillGrants {
     Agreed,
     NotAgreed,
 }
 
-/// An agent's own stop is the stop of a sub-agent.
+/// In a sub-agent, a Stop hook is run as SubagentStop.
 fn of_child(mut hooks: Vec<HookDefinition>) -> Vec<HookDefinition> {
     for hook in hooks.iter_mut().filter(|it| it.event == HookEvent::Stop) {
         hook.event = HookEvent::SubagentStop;
@@ -584,7 +577,7 @@ fn rule_list(behavior: Behavior, text: &str) -> RuleList {
     RuleList { rules: vec![rule], behavior, destination: Destination::Session }
 }
 
-/// How far two names are from each other: letters that are not in both.
+/// Distance of two names: number of letters that are not in both.
 fn distance(a: &str, b: &str) -> usize {
     let count = |text: &str, other: &str| text.chars().filter(|it| !other.contains(*it)).count();
     let shared = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();

@@ -1,4 +1,4 @@
-//! Commands in the text of a skill, whose output stands in their place.
+//! Commands in the text of a skill, which are replaced by their output.
 
 use haft_permission::HookOpinion;
 use haft_tool::{CallContext, Tool as _};
@@ -9,21 +9,20 @@ use tokio_util::sync::CancellationToken;
 
 use super::arguments::FilledPart;
 
-/// The tool that runs them: its rules, walls and hooks are theirs.
+/// The tool that runs them, with its rules, sandbox and hooks.
 const SHELL: &str = haft_builtin_tools::bash::Bash::NAME;
 
-/// What becomes of commands in texts.
+/// Handling of commands in texts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ShellParts {
     /// They are run.
     Run,
-    /// They stay, and the text says that they were not run.
+    /// They are kept, with a note that they were not run.
     Stay,
 }
 
-/// The whole text, with every command run as a call of the agent that `calls`
-/// belongs to. One that would be asked about, is denied or fails is the end of
-/// it: half a text would be another one.
+/// Expands the text, running every command as a call of the agent that `calls` belongs to. Fails if a
+/// command would prompt, is denied or fails: a partial text could mean something else.
 pub(super) async fn whole_text(
     parts: Vec<FilledPart>,
     calls: &mut CallSession,

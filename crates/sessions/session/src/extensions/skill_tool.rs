@@ -1,4 +1,4 @@
-//! The tool by which a model uses a skill.
+//! The Skill tool, by which a model uses a skill.
 
 use std::sync::Arc;
 
@@ -38,22 +38,22 @@ pub(crate) struct SkillOutput {
     status: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     agent_id: Option<String>,
-    /// The run whose report this is.
+    /// Id of the run this result reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     run_id: Option<String>,
-    /// What is said instead of the usual line.
+    /// Text used instead of the default one.
     #[serde(rename = "result", skip_serializing_if = "Option::is_none")]
     said: Option<String>,
 }
 
-/// Knows the skills of a session.
+/// State of the Skill tool.
 pub(crate) struct SkillTool {
     shelf: Arc<ActiveSkills>,
     prompt: String,
 }
 
 impl SkillTool {
-    /// The list is told once, as it is now; news go into the conversation.
+    /// Creates the tool with this list, which is fixed; changes are sent as messages.
     pub(crate) fn new(shelf: Arc<ActiveSkills>, listing: &SkillListing) -> Self {
         let mut prompt = String::from(
             "Loads a skill: instructions for one kind of task. Use one before you begin when it fits. Skills:",
@@ -76,8 +76,7 @@ impl SkillTool {
         self.shelf.find(name.trim().trim_start_matches('/')).ok()
     }
 
-    /// What a skill wants to use without a question, and what it wants to run by
-    /// itself.
+    /// The rules a skill wants to allow, and the commands it wants to run.
     fn wishes(&self, name: &str) -> Vec<String> {
         let Some(skill) = self.find(name) else { return Vec::new() };
         let mut events: Vec<&str> = skill.hooks().iter().map(|it| it.event.as_str()).collect();
@@ -87,7 +86,7 @@ impl SkillTool {
         wishes
     }
 
-    /// Runs a skill in an agent of its own.
+    /// Runs a skill in its own sub-agent.
     async fn fork(
         &self,
         skill: &SlashCommand,
@@ -126,7 +125,7 @@ impl SkillTool {
     }
 }
 
-/// The agent that a skill runs in.
+/// The request for the sub-agent a skill runs in.
 pub(crate) fn forked_order(skill: &SlashCommand, kind: &str, prompt: String) -> SubagentRequest {
     SubagentRequest {
         kind: kind.to_owned(),
@@ -155,24 +154,23 @@ impl Tool for SkillTool {
         self.prompt.clone()
     }
 
-    /// It tells the model something; what its commands do is asked about one by
-    /// one, and an agent that it starts has no more rights than the caller. One
-    /// that wants to use something without a question is asked about itself.
+    /// A skill only adds text; its commands are judged one by one, and its sub-agent has no more
+    /// permissions than the caller. A skill that wants to allow rules prompts.
     fn is_read_only(&self, input: &SkillInput) -> bool {
         self.wishes(&input.skill).is_empty()
     }
 
-    /// Rules are about the whole name, however a call writes it.
+    /// Rules match the full name, however the call writes it.
     fn canonicalize(&self, input: &mut SkillInput, _cx: &CallContext) {
         let name = input.skill.trim().trim_start_matches('/').to_owned();
         input.skill = self.find(&name).map_or(name, |it| it.name);
     }
 
-    /// `Skill(name)`, and `Skill(name:*)` for every way to use it.
+    /// `Skill(name)`, or `Skill(name:*)` for any arguments.
     fn reach(&self, input: &SkillInput, _cx: &CallContext) -> AccessSet {
         let args = input.args.as_deref().unwrap_or_default();
         if args.is_empty() && !self.wishes(&input.skill).is_empty() {
-            // A rule that allows it need not speak about arguments.
+            // An allow rule need not mention arguments.
             return AccessSet::Declared(vec![Access::Named(input.skill.clone())]);
         }
         AccessSet::Declared(vec![
@@ -228,7 +226,7 @@ impl Tool for SkillTool {
             output.said = Some(format!("The skill {} is loaded already: its text stands above.", skill.name));
             return Ok(output.into());
         }
-        // Its own commands are judged with what it allows.
+        // Its own commands are judged with the rules it allows.
         let of_fork = SlashCommand {
             fields: super::command::SkillFields {
                 disallowed: Vec::new(),

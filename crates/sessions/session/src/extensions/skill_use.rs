@@ -1,4 +1,4 @@
-//! How often skills were used, so that a list that is too short has the right ones.
+//! Counts uses of skills, to order shortened lists.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -9,22 +9,22 @@ use std::{
 use haft_paths::{Durability, ModeOnReplace, replace_file};
 use serde::{Deserialize, Serialize};
 
-/// A use counts half after a week.
+/// Half-life of a use in seconds: one week.
 const HALF_LIFE: f64 = 7.0 * 86_400.0;
-/// Less than this is no use.
+/// Counts below this are dropped.
 const LEAST: f64 = 0.01;
 
-/// Uses of skills, below a state directory.
+/// Use counts, stored below a state directory.
 #[derive(Clone, Debug)]
 pub(super) struct SkillUses {
     file: PathBuf,
 }
 
-/// Uses of one skill, as they counted when it was last used.
+/// Decayed count of one skill at its last use.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 struct SkillUse {
     uses: f64,
-    /// Seconds since 1970.
+    /// Time of the last use, in seconds since the Unix epoch.
     at: f64,
 }
 
@@ -44,15 +44,14 @@ impl SkillUses {
         serde_json::from_slice(&bytes).unwrap_or_default()
     }
 
-    /// What every use that is remembered counts now.
+    /// The current decayed counts by skill.
     pub(super) fn counts(&self) -> HashMap<String, f64> {
         let now = seconds();
         let counted = self.read().into_iter().map(|(name, it)| (name, it.now(now)));
         counted.filter(|(_, count)| LEAST < *count).collect()
     }
 
-    /// A skill was used. Where that cannot be written down, it is forgotten: it
-    /// only puts a list into order.
+    /// Records a use. Write errors are ignored: the counts only affect the order of a list.
     pub(super) fn note(&self, name: &str) {
         let now = seconds();
         let mut all = self.read();

@@ -1,4 +1,4 @@
-//! Output styles: how a model is to write.
+//! Output styles.
 
 use std::path::{Path, PathBuf};
 
@@ -6,17 +6,17 @@ use haft_agent::OutputStyle;
 
 use super::{ExtensionProblem, LinkGuard, pages_at};
 
-/// A style as a file describes it.
+/// An output style from a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct StyleFile {
     pub(crate) style: OutputStyle,
     pub(crate) description: String,
     pub(crate) file: Option<PathBuf>,
-    /// A plugin's style that holds while the plugin is on.
+    /// Whether a plugin forces this style while it is enabled.
     pub(crate) is_forced: bool,
 }
 
-/// Styles Haft has itself.
+/// The built-in styles.
 const OWN: [(&str, &str, &str); 2] = [
     (
         "Explanatory",
@@ -30,7 +30,7 @@ const OWN: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// Styles of a directory or file.
+/// The styles in a directory or file.
 pub(super) fn styles_at(
     place: &Path,
     fence: &LinkGuard,
@@ -70,7 +70,7 @@ pub(super) fn styles_at(
     (found, problems)
 }
 
-/// Haft's own.
+/// The built-in styles.
 pub(super) fn own_styles() -> impl Iterator<Item = StyleFile> {
     OWN.into_iter().map(|(name, description, text)| StyleFile {
         style: OutputStyle { name: name.to_owned(), text: text.to_owned(), keeps_coding: true },

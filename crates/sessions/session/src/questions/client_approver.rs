@@ -1,4 +1,4 @@
-//! Permission questions and questions of servers, answered by the face.
+//! Approver and elicitation handler that ask the front end.
 
 use std::{
     collections::HashSet,
@@ -17,7 +17,7 @@ use haft_types::{AgentId, CallId};
 use super::{EditorDiffs, QuestionAnswer, QuestionRegistry, QuestionSubject};
 use crate::DenialText;
 
-/// What became of permission questions, for those who tell about calls.
+/// Which calls a permission question was asked about, for the components that report results of calls.
 #[derive(Default)]
 pub(crate) struct QuestionedCalls {
     wants_end: AtomicBool,
@@ -25,12 +25,12 @@ pub(crate) struct QuestionedCalls {
 }
 
 impl QuestionedCalls {
-    /// Whether somebody was asked about a call; the question is forgotten then.
+    /// Whether a question was asked about the call. Removes the entry.
     fn take(&self, call: &CallId) -> bool {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).remove(call)
     }
 
-    /// The denial that a call ended with, where neither a user nor a hook denied it.
+    /// The denial of a call that neither a user nor a hook denied; `None` for other results.
     pub(crate) fn unasked_denial(&self, answered: &AnsweredCall) -> Option<DeniedToolCall> {
         let was_asked = self.take(&answered.call.id);
         let denied = DeniedToolCall::from_answered(answered)?;
@@ -39,18 +39,18 @@ impl QuestionedCalls {
         (is_plain && by_rules && !was_asked).then_some(denied)
     }
 
-    /// Whether a denial since the last time asked for the end of the turn.
+    /// Whether, since the last call of this method, a denial asked to end the turn.
     pub(crate) fn take_interrupt(&self) -> bool {
         self.wants_end.swap(false, Ordering::AcqRel)
     }
 }
 
-/// Asks the face whether calls may run.
+/// Asks the front end whether calls may run.
 pub(crate) struct EventApprover {
     pub(crate) desk: Arc<QuestionRegistry>,
     pub(crate) calls: Arc<QuestionedCalls>,
     pub(crate) words: DenialText,
-    /// The person's editor, where changes are shown, too.
+    /// The user's editor, which also shows file changes as diffs.
     pub(crate) editor: Option<EditorDiffs>,
 }
 
@@ -93,7 +93,7 @@ impl Approver for EventApprover {
     }
 }
 
-/// Asks the face what servers want to know.
+/// Passes elicitation requests of MCP servers to the front end.
 pub(crate) struct EventElicitation {
     pub(crate) desk: Arc<QuestionRegistry>,
 }

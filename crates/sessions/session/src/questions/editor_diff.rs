@@ -1,6 +1,6 @@
-//! A change that is shown in the person's editor beside the question about it.
-//! Whoever answers first, there or at the face, decides; a tab that is closed, an
-//! editor that is gone or says something else answers nothing.
+//! Shows a proposed file change as a diff in the user's editor while the permission question is open.
+//! The first answer counts, from the editor or from the front end. A closed tab, a missing editor or an
+//! unknown reply is not an answer.
 
 use std::path::{Path, PathBuf};
 
@@ -11,17 +11,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::proposed_content::{ProposedText, input_for, proposed_text};
 
-/// Largest file that is shown, in bytes.
+/// Maximum size in bytes of a file shown as a diff.
 const LARGEST: u64 = 4 << 20;
 
-/// The diffs of an editor.
+/// Opens diffs in the user's editor, an MCP server.
 #[derive(Clone)]
 pub(crate) struct EditorDiffs {
     pub(crate) server: String,
     pub(crate) manager: WeakMcpManager,
 }
 
-/// A tab in the editor; it is closed when nobody needs it any more.
+/// A tab in the editor. Dropping it closes the tab in a background task.
 struct DiffTab<'a> {
     editor: &'a EditorDiffs,
     name: String,
@@ -39,8 +39,8 @@ impl Drop for DiffTab<'_> {
 }
 
 impl EditorDiffs {
-    /// What the person says to a change in their editor. Never returns where nothing
-    /// is shown there, or nothing is said.
+    /// The user's answer in the editor. Never returns if no diff can be shown or the user does not
+    /// answer there.
     pub(super) async fn answer(&self, question: &PermissionQuestion) -> PermissionAnswer {
         match self.shown(question).await {
             Some(answer) => answer,
@@ -84,8 +84,7 @@ impl EditorDiffs {
     }
 }
 
-/// What a file holds, empty where there is none; nothing where it is no text or too
-/// large.
+/// The text of a file, empty if it does not exist. `None` if it is not text or larger than [`LARGEST`].
 fn current(path: &Path) -> Option<String> {
     match std::fs::metadata(path) {
         Err(err) if err.kind() == std::io::ErrorKind::NotFound => Some(String::new()),

@@ -1,5 +1,4 @@
-//! Permission questions, answered by a tool of an MCP server
-//! (`--permission-prompt-tool mcp__server__tool`).
+//! Approver that calls an MCP tool (`--permission-prompt-tool mcp__server__tool`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,13 +8,13 @@ use haft_tool_runtime::{Approver, PermissionAnswer, PermissionQuestion};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-/// How long a server that is still starting is waited for.
+/// Maximum time to wait for the server of the tool to start.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Asks a tool.
+/// Answers permission questions by calling an MCP tool.
 pub(crate) struct McpToolApprover {
     pub(crate) manager: McpManager,
-    /// Its name, as the model would know it.
+    /// Full name of the tool (`mcp__server__tool`).
     pub(crate) name: String,
 }
 
@@ -37,19 +36,19 @@ impl Approver for McpToolApprover {
         })
     }
 
-    /// The tool's own words.
+    /// The tool's own text, unchanged.
     fn denial_text(&self, _tool: &str, reason: &str) -> String {
         reason.to_owned()
     }
 }
 
-/// A name as the wire spells it.
+/// The name as it is sent to models, with invalid characters replaced.
 fn sanitised(name: &str) -> String {
     let fits = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
     name.chars().map(|it| if fits(it) { it } else { '_' }).collect()
 }
 
-/// The answer of the tool `name`, as JSON.
+/// Calls the tool `name` and returns its answer as JSON.
 async fn answer(manager: &McpManager, name: &str, request: Map<String, Value>) -> Result<Value, String> {
     manager.settled(TIMEOUT).await;
     let (server, tool) = find(manager, name)?;
@@ -65,7 +64,7 @@ async fn answer(manager: &McpManager, name: &str, request: Map<String, Value>) -
     serde_json::from_str(&text).map_err(|err| format!("{name} did not answer with JSON: {err}"))
 }
 
-/// The server and the tool of this name.
+/// Finds the server and tool for a full tool name.
 fn find(manager: &McpManager, name: &str) -> Result<(String, String), String> {
     let mut known = Vec::new();
     for server in manager.names() {
@@ -83,9 +82,8 @@ fn find(manager: &McpManager, name: &str) -> Result<(String, String), String> {
     ))
 }
 
-/// What a program's answer to a permission question says
-/// (`{"behavior": "allow" | "deny", …}`). One that cannot be understood in every
-/// part is no yes.
+/// Parses the answer to a permission question (`{"behavior": "allow" | "deny", …}`). An answer with an
+/// invalid part is a denial.
 pub fn read_permission_answer(mut answer: Value) -> PermissionAnswer {
     let invalid = |what: &str| {
         PermissionAnswer::deny(format!(
@@ -96,7 +94,7 @@ pub fn read_permission_answer(mut answer: Value) -> PermissionAnswer {
         Some("allow") => {
             let updated_input = match answer["updatedInput"].take() {
                 Value::Null => None,
-                // Hosts that change nothing may say so with nothing in it.
+                // Some hosts send an empty object to leave the input unchanged.
                 Value::Object(input) if input.is_empty() => None,
                 input @ Value::Object(_) => Some(input),
                 _ => return invalid("updatedInput is not an object"),

@@ -1,12 +1,10 @@
-//! Questions of a session: values that go out as events and come back as
-//! commands.
+//! Questions of a session: emitted as events, answered with commands.
 //!
-//! **Invariant:** a question nobody answers, that is answered with the answer to
-//! another kind of question, or whose face is gone, is answered with no.
+//! **Invariant:** a question counts as denied if it is not answered, if the answer belongs to
+//! another kind of question, or if the front end is gone.
 //!
-//! **Invariant:** a question its asker does not wait for any more is taken back
-//! ([`SessionEventKind::Settled`]), and an answer to it is
-//! ignored.
+//! **Invariant:** a question whose asker no longer waits is withdrawn
+//! ([`SessionEventKind::Settled`]), and an answer to it is ignored.
 
 mod client_approver;
 mod editor_diff;
@@ -30,16 +28,15 @@ pub use mcp_approver::read_permission_answer;
 
 use crate::{Activity, EventSender, QuestionOutcome, SessionEventKind, mcp_servers::WaitingServer};
 
-/// A question somebody has to answer.
+/// A question that waits for an answer.
 #[derive(Clone, Debug)]
 pub struct SessionQuestion {
-    /// Its name; the answer repeats it.
+    /// Id of the question; [`Command::Answer`](crate::Command::Answer) repeats it.
     pub id: String,
-    /// Who asks.
+    /// The agent that asks.
     pub agent: AgentId,
-    /// What the agent that asks is, in words, where another one started it.
+    /// Description of the agent that asks, if it is a sub-agent.
     pub asker: Option<String>,
-    /// What is asked.
     pub subject: QuestionSubject,
 }
 
@@ -48,10 +45,10 @@ pub struct SessionQuestion {
 pub enum QuestionSubject {
     /// Whether a call may run. Answered with [`QuestionAnswer::Permission`].
     Permission(Arc<PermissionQuestion>),
-    /// What an MCP server wants to know. Answered with [`QuestionAnswer::Elicitation`].
+    /// An elicitation request of an MCP server. Answered with [`QuestionAnswer::Elicitation`].
     Elicitation(Box<Elicitation>),
-    /// Whether a server of the project may be started from now on, exactly as it
-    /// is. Answered with [`QuestionAnswer::ServerTrust`].
+    /// Whether a server of the project may be started, with exactly this configuration. Answered with
+    /// [`QuestionAnswer::ServerTrust`].
     ServerTrust(Box<WaitingServer>),
 }
 
@@ -60,29 +57,29 @@ pub enum QuestionSubject {
 pub enum QuestionAnswer {
     /// Whether the call may run.
     Permission(PermissionAnswer),
-    /// What the server is told.
+    /// The reply that is sent to the server.
     Elicitation(ElicitAnswer),
     /// Whether the server may start.
     ServerTrust(bool),
-    /// The face could not ask, for this reason.
+    /// The front end could not ask, for this reason. Counts as a denial.
     Unasked(String),
 }
 
-/// Keeps the questions of a session that wait for an answer.
+/// The open questions of a session.
 pub(crate) struct QuestionRegistry {
     events: EventSender,
-    /// By id, with whether it is a permission question.
+    /// By id; the flag is set for permission questions.
     pending: PendingMap<String, bool, QuestionAnswer>,
     progress: Mutex<PromptProgress>,
-    /// What agents are that others started.
+    /// Descriptions of sub-agents, by id.
     askers: Mutex<HashMap<AgentId, String>>,
 }
 
 #[derive(Default)]
 struct PromptProgress {
-    /// Whether a prompt is being worked on.
+    /// Whether a turn is running.
     is_working: bool,
-    /// How many permission questions wait.
+    /// Number of open permission questions.
     permissions: usize,
 }
 
@@ -92,7 +89,7 @@ impl QuestionRegistry {
         Arc::new(Self { events, pending, progress, askers: Mutex::default() })
     }
 
-    /// Questions of this agent say who asks.
+    /// Sets the description shown with questions of this agent.
     pub(crate) fn introduce(&self, agent: AgentId, what: String) {
         self.askers.lock().unwrap_or_else(PoisonError::into_inner).insert(agent, what);
     }
@@ -101,8 +98,8 @@ impl QuestionRegistry {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks, and waits for the answer; none when the face is gone. Dropping the
-    /// future withdraws the question.
+    /// Asks a question and waits for the answer. Returns `None` if the event stream was dropped or the
+    /// registry was closed. Dropping the future withdraws the question.
     pub(crate) async fn ask(&self, agent: AgentId, subject: QuestionSubject) -> Option<QuestionAnswer> {
         let asker = self.askers.lock().unwrap_or_else(PoisonError::into_inner).get(&agent).cloned();
         let question = SessionQuestion { id: uuid::Uuid::new_v4().to_string(), agent, asker, subject };
@@ -119,12 +116,12 @@ impl QuestionRegistry {
         let withdraw = |is_permission| self.settle(&id, is_permission, QuestionOutcome::TakenBack);
         tokio::select! {
             answer = self.pending.ask(id.clone(), is_permission, send, withdraw) => answer,
-            // Who does not hear a question does not answer it.
+            // Nobody can answer without an event stream.
             () = self.events.unread() => None,
         }
     }
 
-    /// A question was answered. Answers to what nobody asks any more are ignored.
+    /// Answers a question. Answers to unknown or withdrawn questions are ignored.
     pub(crate) fn answer(&self, id: &str, answer: QuestionAnswer) {
         if let Some((is_permission, sender)) = self.pending.take(id) {
             self.settle(id, is_permission, QuestionOutcome::Answered);
@@ -132,7 +129,7 @@ impl QuestionRegistry {
         }
     }
 
-    /// Tells that a question waits no more.
+    /// Emits that a question is settled.
     fn settle(&self, id: &str, is_permission: bool, how: QuestionOutcome) {
         let resumes = {
             let mut progress = self.progress();
@@ -145,12 +142,12 @@ impl QuestionRegistry {
         }
     }
 
-    /// A prompt begins or ends.
+    /// Records that a turn starts or ends.
     pub(crate) fn set_working(&self, working: bool) {
         self.progress().is_working = working;
     }
 
-    /// Nobody will answer any more: every question has the answer no.
+    /// Denies all open and future questions.
     pub(crate) fn close(&self) {
         self.pending.close();
     }

@@ -1,4 +1,4 @@
-//! What fetching pages needs: proxies, hosts nearby, and a small model.
+//! Services for fetching web pages: proxies, local hosts, and a small model.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::{build::ChosenProvider, environment::SessionEnvironment};
 
-/// What the tools for the web work with.
+/// Services of the web tools.
 pub(super) fn web_services(premises: &SessionEnvironment, reader: Option<&Arc<SmallModel>>) -> WebServices {
     let network = SystemNetwork::new(|name| premises.variable(name));
     let (near, wrong) = near(premises);
@@ -58,12 +58,12 @@ fn texts(premises: &SessionEnvironment, name: &str) -> Option<Vec<String>> {
     Some(list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
 }
 
-/// Tokens of an answer about a page.
+/// Maximum output tokens of an answer about a page.
 const ANSWER_TOKENS: u32 = 4096;
-/// How long an answer may take.
+/// Maximum time for an answer.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A small model that answers questions about pages, and the session that pays.
+/// A small model that answers questions about web pages, charged to the session.
 pub(crate) struct SmallModel {
     provider: Arc<dyn Provider>,
     model: String,
@@ -71,8 +71,7 @@ pub(crate) struct SmallModel {
 }
 
 impl SmallModel {
-    /// The model that settings or variables name, if they name one and somebody
-    /// answers.
+    /// The model that settings or variables name; `None` without a name or a provider.
     pub(super) fn new(premises: &SessionEnvironment, chosen: Option<&ChosenProvider>) -> Option<Arc<Self>> {
         let model = premises
             .text_setting("web.summaryModel")
@@ -82,7 +81,7 @@ impl SmallModel {
         Some(Arc::new(Self { provider, model, ledger: OnceLock::new() }))
     }
 
-    /// Who pays.
+    /// Sets the budget that the requests are charged to.
     pub(super) fn charge_to(&self, ledger: &Budget) {
         self.ledger.set(ledger.clone()).ok();
     }

@@ -1,4 +1,4 @@
-//! What the tools for the web work with in a session.
+//! Services of the web tools in a session.
 
 mod fetch;
 mod search;
@@ -15,11 +15,11 @@ use self::{
 use super::ChosenProvider;
 use crate::environment::SessionEnvironment;
 
-/// The models behind the tools for the web.
+/// The models used by the web tools.
 pub(crate) struct SessionWeb {
-    /// Reads pages.
+    /// Answers questions about pages.
     small_model: Option<Arc<SmallModel>>,
-    /// Searches.
+    /// Searches the web.
     model_search: Option<Arc<ModelSearch>>,
 }
 
@@ -38,7 +38,7 @@ impl SessionWeb {
         }
     }
 
-    /// Who pays for what the tools ask models.
+    /// Sets the budget that model requests of the tools are charged to.
     pub(super) fn charge_to(&self, agent: &Agent) {
         if let Some(small) = &self.small_model {
             small.charge_to(&agent.ledger);

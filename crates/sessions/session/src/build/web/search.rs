@@ -1,4 +1,4 @@
-//! Who searches the web: a service with a key, or the model's own provider.
+//! Chooses the web search: a search service with an API key, or the model provider.
 
 use std::{
     collections::HashSet,
@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use crate::{build::ChosenProvider, environment::SessionEnvironment};
 
-/// Who searches: whom the settings name, else the first service with a key, else
-/// the model's provider where it can.
+/// The search service that the settings name, else the first one with an API key, else the model
+/// provider if it offers search.
 pub(super) fn search_services(
     premises: &SessionEnvironment,
     model: Option<&Arc<ModelSearch>>,
@@ -55,14 +55,14 @@ fn provider(
     }
 }
 
-/// How long the provider may take.
+/// Maximum time for a search of the provider.
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// How often an answer that it paused is gone on with.
+/// Maximum number of requests for one search: the provider may pause its answer.
 const MAX_PARTS: usize = 6;
-/// Tokens of its answer.
+/// Maximum output tokens of a search request.
 const ANSWER_TOKENS: u32 = 4096;
 
-/// Searches with the provider's own tool, in a question of its own.
+/// Searches with the provider's search tool, in a request of its own.
 pub(crate) struct ModelSearch {
     provider: Arc<dyn Provider>,
     endpoint: String,
@@ -70,14 +70,14 @@ pub(crate) struct ModelSearch {
 }
 
 impl ModelSearch {
-    /// The session's provider, if it searches.
+    /// Uses the session's provider; `None` if it offers no search.
     pub(super) fn new(_premises: &SessionEnvironment, chosen: Option<&ChosenProvider>) -> Option<Arc<Self>> {
         let chosen = chosen?;
         let endpoint = chosen.searches_at.clone()?;
         Some(Arc::new(Self { provider: Arc::clone(&chosen.provider), endpoint, payer: OnceLock::new() }))
     }
 
-    /// Who pays, and which model is asked.
+    /// Sets the budget that the requests are charged to, and the model.
     pub(super) fn charge_to(&self, ledger: &Budget, model: &str) {
         self.payer.set((ledger.clone(), model.to_owned())).ok();
     }
@@ -120,7 +120,7 @@ impl ModelSearch {
             if !paused || !ledger.has_money() {
                 break;
             }
-            // What was said so far goes back as it came, sealed parts included.
+            // The partial answer is sent back unchanged, including its encrypted parts.
             request.messages.truncate(1);
             request.messages.push(Arc::new(Message::assistant(content.clone())));
             request.paused = true;
@@ -131,7 +131,7 @@ impl ModelSearch {
     }
 }
 
-/// The hits among the blocks of an answer.
+/// Extracts the search hits from an answer.
 fn found(content: &[MessageBlock]) -> Result<SearchHits, SearchError> {
     let mut hits = SearchHits::default();
     let (mut problem, mut seen) = (None, HashSet::new());
@@ -169,7 +169,7 @@ fn found(content: &[MessageBlock]) -> Result<SearchHits, SearchError> {
     }
 }
 
-/// Gives each page the words that the answer quotes from it.
+/// Adds the passages that the answer quotes to the hits.
 fn quote(hits: &mut [SearchHit], citations: &[Value]) {
     for citation in citations {
         let (url, words) = (citation["url"].as_str(), citation["cited_text"].as_str());

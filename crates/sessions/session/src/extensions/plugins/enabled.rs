@@ -1,5 +1,4 @@
-//! Which plugins a session has: those it is given, and those that settings
-//! switch on.
+//! The plugins of a session: given ones, and those enabled in settings.
 
 use std::path::PathBuf;
 
@@ -14,37 +13,36 @@ use super::{
 };
 use crate::{PluginDir, environment::SessionEnvironment};
 
-/// A plugin that is known here, whether it is on or not.
+/// A known plugin, enabled or not.
 #[derive(Clone, Debug)]
 pub struct PluginEntry {
     /// `name@marketplace`, or `name@inline` for a directory that a flag names.
     pub id: String,
-    /// Whether it is on.
     pub is_enabled: bool,
-    /// Who says so: a settings file, or a flag.
+    /// The settings file or flag that enables or disables it, if any.
     pub said_by: Option<String>,
-    /// Where it is, if it is on this machine.
+    /// Its directory, if it is on this machine.
     pub dir: Option<PathBuf>,
     /// Its version, if it has one.
     pub version: Option<String>,
-    /// What it is for.
+    /// Description from the manifest or the marketplace.
     pub description: String,
-    /// What it adds, by kind: skills, commands, agents, hooks, servers, styles.
+    /// Number of extensions by kind: skills, commands, agents, hooks, servers, styles.
     pub adds: Vec<(&'static str, usize)>,
 }
 
-/// Everything about the plugins of a place.
+/// The plugins and marketplaces of an environment.
 #[derive(Clone, Debug, Default)]
 pub struct PluginList {
-    /// All that are known.
+    /// All known plugins.
     pub plugins: Vec<PluginEntry>,
-    /// The lists they are from.
+    /// The known marketplaces.
     pub marketplaces: Vec<Marketplace>,
-    /// What is wrong with files.
+    /// Problems found in files.
     pub problems: Vec<ExtensionProblem>,
 }
 
-/// Plugins that are on, and everything that is known about others.
+/// Finds enabled plugins, and information about all others.
 pub(in super::super) fn found(
     premises: &SessionEnvironment,
     given: &[PluginDir],
@@ -65,7 +63,7 @@ pub(in super::super) fn found(
         let (name, market) = id.rsplit_once('@').unwrap_or((id.as_str(), ""));
         let listed = list.marketplaces.iter().find(|it| it.name == market);
         let listed = listed.and_then(|it| it.plugins.iter().find(|it| it.name == name)).cloned();
-        // One that lies beside its list is read there; others where they were put.
+        // A plugin beside its marketplace is read there; others from where they were installed.
         let dir = listed.as_ref().and_then(|it| it.dir.clone()).or_else(|| installed(premises, &id));
         let Some(dir) = dir else {
             if is_enabled {
@@ -116,7 +114,7 @@ fn entry(plugin: &Plugin, is_enabled: bool, said_by: Option<String>) -> PluginEn
     }
 }
 
-/// Those that lists offer and nobody said anything about.
+/// Adds plugins that marketplaces offer and settings do not mention.
 fn add_available(list: &mut PluginList) {
     for market in &list.marketplaces {
         for listed in &market.plugins {
@@ -136,7 +134,7 @@ fn add_available(list: &mut PluginList) {
     }
 }
 
-/// Plugins that settings speak about: whether they are on, and who says so.
+/// Plugins mentioned in settings: id, whether enabled, source.
 fn switches(premises: &SessionEnvironment) -> Vec<(String, bool, String)> {
     let loaded = premises.loaded();
     let Some(all) = loaded.settings.get("enabledPlugins") else { return Vec::new() };
@@ -146,8 +144,7 @@ fn switches(premises: &SessionEnvironment) -> Vec<(String, bool, String)> {
     table.into_iter().map(|(id, value)| (id, is_on(&value), from.clone())).collect()
 }
 
-/// Where a plugin was put when it was installed: the list of installed ones
-/// says, or the cache has it.
+/// Directory of an installed plugin, from the list of installed ones or from the cache.
 fn installed(premises: &SessionEnvironment, id: &str) -> Option<PathBuf> {
     if !premises.reads(SettingsLayer::User) {
         return None;

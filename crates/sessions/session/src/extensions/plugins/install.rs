@@ -1,5 +1,5 @@
-//! Plugins and lists of them that come to this machine or leave it: from
-//! directories and git repositories that are here. Nothing is fetched.
+//! Installs and removes plugins and marketplaces, from local directories and git repositories. Downloads
+//! nothing.
 
 use std::{
     path::{Path, PathBuf},
@@ -19,14 +19,14 @@ use super::{
 };
 use crate::environment::SessionEnvironment;
 
-/// The lists that are known, below Haft's own directory.
+/// File with the known marketplaces, relative to the state directory.
 const KNOWN: &str = "plugins/known_marketplaces.json";
-/// What is installed.
+/// File with the installed plugins, relative to the state directory.
 const INSTALLED: &str = "plugins/installed_plugins.json";
 
 impl SessionEnvironment {
-    /// What is wrong with a plugin or a list of plugins in a directory, and what
-    /// it adds. An error when there is neither.
+    /// Validates a plugin or marketplace in a directory. Returns a description of its content and the
+    /// problems found. Fails if there is neither.
     pub fn validate_plugin(&self, dir: &Path) -> Result<(String, Vec<ExtensionProblem>), String> {
         let dir = crate::environment::absolute(dir, &self.cwd);
         if dir.join(".claude-plugin/marketplace.json").exists() {
@@ -70,8 +70,8 @@ impl SessionEnvironment {
         Ok((words.unwrap_or_else(|| String::from("plugin")), problems))
     }
 
-    /// Knows a list of plugins from now on: a directory, or a git repository of
-    /// this machine, which is copied.
+    /// Adds a marketplace: a directory, which is used in place, or a local git repository, which is
+    /// copied.
     pub fn add_marketplace(&self, from: &str) -> Result<Marketplace, String> {
         let place = LocalSource::parse(from, &self.cwd)?;
         let (dir, source) = match &place {
@@ -111,7 +111,7 @@ impl SessionEnvironment {
         Ok(market)
     }
 
-    /// A list of plugins is not known any more; what it switched on is named.
+    /// Removes a marketplace. Returns the ids of plugins from it that are still enabled.
     pub fn remove_marketplace(&self, name: &str) -> Result<Vec<String>, String> {
         let known = market::known(self).0;
         let Some(market) = known.iter().find(|it| it.name == name) else {
@@ -131,8 +131,7 @@ impl SessionEnvironment {
         Ok(self.plugins().plugins.iter().filter(of_it).map(|it| it.id.clone()).collect())
     }
 
-    /// Copies a list that is a git repository anew. One that is a directory is
-    /// read where it is.
+    /// Copies a git marketplace again. Returns `false` for a directory, which is always read in place.
     pub fn update_marketplace(&self, name: &str) -> Result<bool, String> {
         let file = self.own_dir(KNOWN)?;
         let known = JsonText::read(&file, "marketplace").map_err(|it| it.to_string())?;
@@ -144,8 +143,8 @@ impl SessionEnvironment {
         Ok(true)
     }
 
-    /// Puts a plugin of a known list on this machine. One that lies beside its
-    /// list is used there. Says where it is.
+    /// Installs a plugin of a known marketplace and returns its directory. One beside its marketplace is
+    /// used in place.
     pub fn install_plugin(&self, id: &str) -> Result<PathBuf, String> {
         let (name, market_name) = id.rsplit_once('@').unwrap_or((id, ""));
         let markets = market::known(self).0;
@@ -175,8 +174,8 @@ impl SessionEnvironment {
         Ok(dir)
     }
 
-    /// Brings a plugin that lies elsewhere on this machine: a directory is used
-    /// where it is, a git repository is copied. Says where it is, and its version.
+    /// Makes a plugin from elsewhere on this machine available: a directory in place, a git repository
+    /// as a copy. Returns its directory and version.
     fn brought(&self, id: &str, source: &Value, base: &Path) -> Result<(PathBuf, Option<String>), String> {
         let (name, market) = id.rsplit_once('@').unwrap_or((id, ""));
         let is_part = source["source"] == "git-subdir";
@@ -210,7 +209,7 @@ impl SessionEnvironment {
         placed
     }
 
-    /// A plugin that was put here goes. Says whether it was here.
+    /// Removes an installed plugin. Returns whether it was installed.
     pub fn uninstall_plugin(&self, id: &str) -> Result<bool, String> {
         let known = self.own_file(INSTALLED, |table| {
             let plugins = table.get_mut("plugins").and_then(Value::as_object_mut);
@@ -225,14 +224,14 @@ impl SessionEnvironment {
         Ok(known.is_some() || had_copies)
     }
 
-    /// What a plugin that is on wants to know.
+    /// The configuration options of an enabled plugin.
     pub fn plugin_options(&self, id: &str) -> Result<Vec<PluginOption>, String> {
         let (plugins, _) = super::found(self, &[]);
         let plugin = plugins.iter().find(|it| it.id() == id);
         plugin.map(|it| it.options.wanted().to_vec()).ok_or_else(|| format!("the plugin {id} is not on"))
     }
 
-    /// Tells a plugin one of these things.
+    /// Sets a configuration option of a plugin.
     pub fn tell_plugin(&self, id: &str, key: &str, value: &str) -> Result<(), String> {
         let wanted = self.plugin_options(id)?;
         let Some(option) = wanted.iter().find(|it| it.key == key) else {
@@ -256,8 +255,7 @@ impl SessionEnvironment {
         self.store.update_own_file(Path::new(file), change).map_err(|err| err.to_string())
     }
 
-    /// A copy of a git repository or a directory, without its history, beside the
-    /// place it will have.
+    /// Copies a git repository or a directory, without history, next to its destination.
     fn copied(&self, from: &Path, wanted: Option<&str>) -> Result<PathBuf, String> {
         let beside = self.own_dir("plugins")?;
         std::fs::create_dir_all(&beside).map_err(|err| format!("{}: {err}", beside.display()))?;
@@ -285,7 +283,7 @@ impl SessionEnvironment {
         Ok(to)
     }
 
-    /// Puts a copy into its place, where an older one may be.
+    /// Moves a copy to its destination, replacing an older one.
     fn moved(&self, from: &Path, to: &Path) -> Result<PathBuf, String> {
         let to = self.own_dir(&to.to_string_lossy())?;
         let failed = |err: std::io::Error| format!("{}: {err}", to.display());
@@ -317,11 +315,11 @@ impl SessionEnvironment {
     }
 }
 
-/// Something on this machine.
+/// A source on this machine.
 enum LocalSource {
-    /// A directory with what is wanted in it.
+    /// A directory with the files.
     Directory(PathBuf),
-    /// A git repository without files beside it.
+    /// A bare git repository.
     Git(PathBuf),
 }
 

@@ -1,4 +1,4 @@
-//! What a plugin says about itself: `.claude-plugin/plugin.json`.
+//! Plugin manifests: `.claude-plugin/plugin.json`.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::super::ExtensionProblem;
 
-/// Every key a manifest may have.
+/// Valid keys of a manifest.
 const KEYS: [&str; 24] = [
     "$schema",
     "name",
@@ -34,15 +34,15 @@ const KEYS: [&str; 24] = [
     "defaultEnabled",
 ];
 
-/// Keys of one entry of `userConfig`.
+/// Valid keys of an entry of `userConfig`.
 const CONFIG_KEYS: [&str; 8] =
     ["type", "title", "description", "sensitive", "required", "default", "multiple", "options"];
 
-/// Keys that a list of plugins may say in place of a manifest.
+/// Keys that a marketplace can set instead of the manifest.
 pub(super) const COMPONENTS: [&str; 7] =
     ["commands", "agents", "skills", "hooks", "mcpServers", "outputStyles", "lspServers"];
 
-/// A JSON file, as text and as a value.
+/// A JSON file as text and value.
 pub(super) struct JsonText {
     pub(super) path: PathBuf,
     text: String,
@@ -54,8 +54,7 @@ impl JsonText {
         Self { path: path.to_owned(), text: String::new(), value }
     }
 
-    /// Reads an object. Nothing when there is no such file; a problem when it is
-    /// none.
+    /// Reads a JSON object. `None` if the file does not exist; a problem if it is not a JSON object.
     pub(super) fn read(path: &Path, what: &'static str) -> Result<Option<Self>, ExtensionProblem> {
         let wrong = |line: usize, reason: String| ExtensionProblem {
             what,
@@ -82,7 +81,7 @@ impl JsonText {
         }
     }
 
-    /// The line a key stands in.
+    /// Line number of a key.
     pub(super) fn line_of(&self, key: &str) -> usize {
         let quoted = Value::from(key).to_string();
         let found = self
@@ -92,7 +91,7 @@ impl JsonText {
         found.map_or(1, |(at, _)| 1 + self.text[..at].matches('\n').count())
     }
 
-    /// The line of a text anywhere in it.
+    /// Line number of a text in the file.
     pub(super) fn line_of_text(&self, text: &str) -> usize {
         let quoted = Value::from(text).to_string();
         self.text.find(&quoted).map_or(1, |at| 1 + self.text[..at].matches('\n').count())
@@ -107,8 +106,8 @@ impl JsonText {
     }
 }
 
-/// What is wrong with the keys of a manifest. What names a key of the person's
-/// configuration that nobody knows is not loaded: it may be about a secret.
+/// Problems with the keys of a manifest. An unknown key in `userConfig` makes the plugin unusable,
+/// because it might mark a secret.
 pub(super) fn check(manifest: &JsonText) -> Vec<ExtensionProblem> {
     let mut problems = Vec::new();
     for key in manifest.value.keys().filter(|it| !KEYS.contains(&it.as_str())) {
@@ -151,8 +150,7 @@ pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 64 && name.chars().all(fits) && !name.starts_with('.')
 }
 
-/// The paths that a key of a manifest names, inside of the plugin, and what is
-/// wrong with others.
+/// The paths a key lists, and problems with invalid ones.
 pub(super) fn paths(from: &JsonText, key: &str, dir: &Path) -> (Vec<PathBuf>, Vec<ExtensionProblem>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     let listed: Vec<&str> = match from.value.get(key) {
@@ -173,8 +171,8 @@ pub(super) fn paths(from: &JsonText, key: &str, dir: &Path) -> (Vec<PathBuf>, Ve
     (found, problems)
 }
 
-/// A path of a plugin: it begins with `./` and stays inside, also where it is a
-/// link.
+/// Resolves a path of a plugin, which must start with `./` and stay inside the plugin, also through
+/// symlinks.
 pub(super) fn inside(dir: &Path, path: &str) -> Result<PathBuf, &'static str> {
     let Some(rest) = path.strip_prefix("./").or((path == ".").then_some("")) else {
         return Err("does not begin with ./");

@@ -1,4 +1,4 @@
-//! Lists of plugins on disk: `.claude-plugin/marketplace.json`.
+//! Marketplaces on disk: `.claude-plugin/marketplace.json`.
 
 use std::path::{Path, PathBuf};
 
@@ -12,35 +12,35 @@ use super::{
 };
 use crate::environment::SessionEnvironment;
 
-/// A list of plugins that is on this machine.
+/// A marketplace (a list of plugins) on this machine.
 #[derive(Clone, Debug)]
 pub struct Marketplace {
-    /// What it is called.
+    /// Name of the marketplace.
     pub name: String,
-    /// Where it is.
+    /// Directory of the marketplace.
     pub dir: PathBuf,
-    /// Who named it: a settings file, or the list of known ones.
+    /// Where it is configured: a settings file, or the list of known ones.
     pub known_from: String,
     /// The plugins it lists.
     pub plugins: Vec<ListedPlugin>,
 }
 
-/// A plugin of a list.
+/// A plugin in a marketplace.
 #[derive(Clone, Debug)]
 pub struct ListedPlugin {
-    /// What it is called.
+    /// Name of the plugin.
     pub name: String,
-    /// What it is for.
+    /// Description of the plugin.
     pub description: String,
-    /// Where it is, if it lies beside its list.
+    /// Its directory, if it is beside the marketplace file.
     pub dir: Option<PathBuf>,
-    /// Where it is otherwise, as the list says it.
+    /// Its source otherwise, as listed.
     pub(super) source: Value,
-    /// What the list says about its parts.
+    /// Manifest keys set by the marketplace.
     pub(super) parts: Map<String, Value>,
 }
 
-/// The marketplaces a session here knows, and what is wrong with the rest.
+/// The known marketplaces, and problems with others.
 pub(super) fn known(premises: &SessionEnvironment) -> (Vec<Marketplace>, Vec<ExtensionProblem>) {
     let (mut found, mut problems): (Vec<Marketplace>, Vec<ExtensionProblem>) = (Vec::new(), Vec::new());
     let limits = MarketplacePolicy::from_settings(premises);
@@ -69,7 +69,7 @@ pub(super) fn known(premises: &SessionEnvironment) -> (Vec<Marketplace>, Vec<Ext
         let from = extra.origin.source.place.to_string();
         for (name, entry) in extra.value.as_object().into_iter().flatten() {
             let source = &entry["source"];
-            // Others have to be fetched first; nothing is fetched here.
+            // Other sources would have to be downloaded, which Haft does not do.
             if let (Some("directory"), Some(path)) = (source["source"].as_str(), source["path"].as_str()) {
                 take(
                     name,
@@ -95,7 +95,7 @@ pub(super) fn known(premises: &SessionEnvironment) -> (Vec<Marketplace>, Vec<Ext
     (found, problems)
 }
 
-/// Reads a list.
+/// Reads a marketplace file.
 pub(super) fn read(
     name: &str,
     dir: &Path,

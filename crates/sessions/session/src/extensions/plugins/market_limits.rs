@@ -1,14 +1,14 @@
-//! Where marketplaces may come from: `strictKnownMarketplaces`,
-//! `allowedMarketplaces` and `blockedMarketplaces`.
+//! Restrictions on marketplace sources: `strictKnownMarketplaces`, `allowedMarketplaces` and
+//! `blockedMarketplaces`.
 
 use regex::Regex;
 use serde_json::Value;
 
 use crate::environment::SessionEnvironment;
 
-/// What the settings say about sources.
+/// The restrictions in the settings.
 pub(super) struct MarketplacePolicy {
-    /// Lists of the only ones, each with what is said to others; all of them count.
+    /// Allow lists, each with the message for other sources; all must match.
     only: Vec<(&'static str, Value)>,
     blocked: Value,
 }
@@ -27,8 +27,8 @@ impl MarketplacePolicy {
         }
     }
 
-    /// Whether a marketplace of this source may be used, or why not. A list that
-    /// is none allows nothing.
+    /// Checks whether a source may be used, or returns the reason why not. A list of an invalid type
+    /// allows nothing.
     pub(super) fn check(&self, source: &Value) -> Result<(), &'static str> {
         if listed(&self.blocked).any(|entry| fits(entry, source)) {
             return Err("`blockedMarketplaces` names its source");
@@ -45,8 +45,8 @@ fn listed(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// Whether an entry of a list means a source: every field of the entry is the
-/// same there, or its pattern fits the host or the path.
+/// Whether an entry matches a source: all its fields are equal, or its pattern matches the host or the
+/// path.
 fn fits(entry: &Value, source: &Value) -> bool {
     let text = |value: &Value, name: &str| value[name].as_str().map(str::to_owned);
     let pattern_fits = |pattern: &str, text: Option<String>| {
@@ -64,7 +64,7 @@ fn fits(entry: &Value, source: &Value) -> bool {
     }
 }
 
-/// The host that a source is fetched from.
+/// The host of a source's URL.
 fn host_of(source: &Value) -> Option<String> {
     if source["source"] == "github" {
         return Some(String::from("github.com"));

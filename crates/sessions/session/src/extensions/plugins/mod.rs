@@ -1,8 +1,7 @@
-//! Plugins: directories that say what they add.
+//! Plugins: directories with a manifest of extensions.
 //!
-//! A plugin is on because the person, the organisation, the embedding program or
-//! a trusted project says so. Its agents have no mode, hooks or servers of their
-//! own; its names carry its name.
+//! A plugin is enabled by the user, the organisation, the embedding program or a trusted project. Its
+//! agents cannot set a mode, hooks or servers, and its extensions are prefixed with its name.
 
 mod enabled;
 mod install;
@@ -33,18 +32,18 @@ use options::PluginOptions;
 use super::{ExtensionProblem, LinkGuard};
 use crate::{HostedServers, PluginInfo, environment::SessionEnvironment, mcp_servers::server_configs};
 
-/// A plugin that can be used.
+/// An enabled plugin.
 #[derive(Clone, Debug)]
 pub(super) struct Plugin {
     pub(super) name: String,
-    /// The list it is from; `inline` when a flag names its directory.
+    /// Its marketplace; `inline` if a flag names its directory.
     market: String,
     pub(super) dir: PathBuf,
     version: Option<String>,
     description: String,
-    /// Whether its MCP servers are started; the host may run them itself.
+    /// Whether Haft starts its MCP servers; `false` if the host runs them itself.
     with_servers: bool,
-    /// Directories with skills, or skills themselves.
+    /// Skill directories, and directories that contain some.
     pub(super) skills: Vec<PathBuf>,
     /// Files and directories with commands.
     pub(super) commands: Vec<PathBuf>,
@@ -55,16 +54,15 @@ pub(super) struct Plugin {
     hooks: Vec<Value>,
     servers: Vec<Value>,
     language_servers: Vec<Value>,
-    /// Where it keeps what it stores.
+    /// Directory for its persistent data.
     data: PathBuf,
-    /// What it wants to know from the person, and what it was told.
+    /// Its configuration options and their values.
     options: PluginOptions,
 }
 
 impl Plugin {
-    /// Reads what a directory says about itself. One without a manifest is
-    /// named after its directory. What a list says about its parts counts where
-    /// the manifest says nothing.
+    /// Reads a plugin directory. Without a manifest, the plugin is named after its directory, and the
+    /// marketplace's keys are used.
     fn read(
         dir: &Path,
         market: &str,
@@ -129,7 +127,7 @@ impl Plugin {
         (Some(plugin), problems)
     }
 
-    /// What a key says itself or in files, and what the usual file says.
+    /// The values of a key: inline, from files it names, and from the default file.
     fn values(
         &self,
         manifest: &JsonText,
@@ -161,7 +159,7 @@ impl Plugin {
         values.into_iter().map(|it| self.placed(it)).collect()
     }
 
-    /// The directories of the plugin in the place of their names.
+    /// Replaces the names of the plugin's directories by their paths.
     fn placed(&self, value: Value) -> Value {
         match value {
             Value::String(text) => {
@@ -177,7 +175,7 @@ impl Plugin {
         }
     }
 
-    /// Where its files may lie.
+    /// Restriction on its symlinks.
     pub(super) fn fence(&self) -> LinkGuard {
         LinkGuard::around(&self.dir, "the plugin")
     }
@@ -204,12 +202,12 @@ impl Plugin {
         self.parsed_hooks().0
     }
 
-    /// Programs that its commands may use.
+    /// Its directory of programs, if it has one.
     pub(super) fn bin(&self) -> Option<PathBuf> {
         Some(self.dir.join("bin")).filter(|it| it.is_dir())
     }
 
-    /// What its texts may say about what the person told it.
+    /// Configuration values that its texts can use.
     pub(super) fn told(&self) -> Vec<(String, String)> {
         self.options.for_texts()
     }
@@ -227,7 +225,7 @@ impl Plugin {
         (all, problems)
     }
 
-    /// Variables of the processes of its hooks.
+    /// Environment variables of its hook processes.
     fn hook_variables(&self) -> Vec<(String, String)> {
         let dir = |name: &str, dir: &Path| (name.to_owned(), dir.display().to_string());
         let dirs = [dir("CLAUDE_PLUGIN_ROOT", &self.dir), dir("CLAUDE_PLUGIN_DATA", &self.data)];
@@ -273,7 +271,7 @@ impl Plugin {
         all
     }
 
-    /// Its language servers, under names that say whose they are.
+    /// Its language servers, with prefixed names.
     pub(super) fn language_servers(&self, premises: &SessionEnvironment) -> Vec<ConfiguredServer> {
         let mut all = Vec::new();
         for value in &self.language_servers {
@@ -291,7 +289,7 @@ impl Plugin {
         all
     }
 
-    /// What it adds, by kind.
+    /// Number of its extensions, by kind.
     fn adds(&self) -> Vec<(&'static str, usize)> {
         let fence = self.fence();
         let pages =

@@ -1,5 +1,5 @@
-//! What a plugin wants to know from the person (`userConfig`): values from the
-//! settings, secret ones from a file of the person's own.
+//! Configuration options of plugins (`userConfig`): values from the settings, secrets from a private
+//! file.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -9,27 +9,27 @@ use serde_json::{Map, Value, json};
 use super::{super::ExtensionProblem, manifest::JsonText};
 use crate::environment::SessionEnvironment;
 
-/// Where secret values are, below Haft's own directory.
+/// File with secret values, relative to the state directory.
 const SECRETS: &str = "plugins/options.json";
 
-/// One thing a plugin wants to know.
+/// A configuration option of a plugin.
 #[derive(Clone, Debug)]
 pub struct PluginOption {
-    /// Its name.
+    /// Name of the option.
     pub key: String,
-    /// What it is about.
+    /// Description of the option.
     pub description: String,
-    /// Whether it is a secret.
+    /// Whether the value is secret.
     pub is_secret: bool,
-    /// Whether the plugin needs it.
+    /// Whether the plugin requires it.
     pub is_required: bool,
-    /// What it is, unless it is a secret.
+    /// The value; `None` if unset or secret.
     pub value: Option<String>,
-    /// Whether somebody said what it is, or the plugin has a default.
+    /// Whether a value or a default exists.
     pub is_set: bool,
 }
 
-/// What a plugin wants to know, and what it was told.
+/// The options of a plugin and their values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PluginOptions {
     wanted: Vec<PluginOption>,
@@ -71,7 +71,7 @@ impl PluginOptions {
         &self.wanted
     }
 
-    /// What is needed and not known.
+    /// Problems about required options without a value.
     pub(super) fn missing(&self, manifest: &JsonText, id: &str) -> Vec<ExtensionProblem> {
         let missing = self.wanted.iter().filter(|it| it.is_required && !it.is_set);
         missing
@@ -85,20 +85,20 @@ impl PluginOptions {
             .collect()
     }
 
-    /// Values in the place of their names. What is not known stays as it is.
+    /// Replaces placeholders by values. Placeholders without a value are not changed.
     pub(super) fn fill(&self, text: &str) -> String {
         self.values.iter().fold(text.to_owned(), |text, (key, value)| {
             text.replace(&format!("${{user_config.{key}}}"), value)
         })
     }
 
-    /// Names and values that models may read: no secrets.
+    /// Names and values that models may read, without secrets.
     pub(super) fn for_texts(&self) -> Vec<(String, String)> {
         let shown = self.wanted.iter().filter_map(|it| Some((it.key.clone(), it.value.clone()?)));
         shown.map(|(key, value)| (format!("${{user_config.{key}}}"), value)).collect()
     }
 
-    /// As variables of its processes.
+    /// The values as environment variables of its processes.
     pub(super) fn variables(&self) -> impl Iterator<Item = (String, String)> + '_ {
         let name = |key: &str| {
             let key: String = key
@@ -121,14 +121,14 @@ fn secrets(premises: &SessionEnvironment, id: &str) -> Map<String, Value> {
     found.and_then(|it| it.value.get(id)?.as_object().cloned()).unwrap_or_default()
 }
 
-/// Hooks and servers without those that name something nobody told: a program
-/// that gets a name in the place of a value does something else.
+/// Removes hooks and servers that refer to an option without a value: a program started with a
+/// placeholder instead of the value would do something else.
 pub(super) fn without_unfilled(value: &Value) -> Value {
     let is_unfilled = |it: &Value| it.to_string().contains("${user_config.");
     let inner = |key: &str| value.get(key).and_then(Value::as_object);
     let filtered = |table: &Map<String, Value>| -> Value {
         let kept = table.iter().filter_map(|(name, it)| match it {
-            // The hooks of an event: each alone.
+            // The hooks of an event are checked one by one.
             Value::Array(list) => {
                 let kept: Vec<Value> = list.iter().filter(|it| !is_unfilled(it)).cloned().collect();
                 Some((name.clone(), Value::Array(kept)))
@@ -145,8 +145,7 @@ pub(super) fn without_unfilled(value: &Value) -> Value {
     }
 }
 
-/// Tells a plugin something: in the person's settings, or, where it is a secret,
-/// in a file that only the person can read.
+/// Sets an option: in the user's settings, or for a secret in a file readable by the user only.
 pub(super) fn tell(
     premises: &SessionEnvironment,
     id: &str,
