@@ -1,4 +1,4 @@
-//! What Haft costs a program around the Agent SDKs: `cargo xtask bench sdk`.
+//! Overhead of Haft in programs that use the Agent SDKs: `cargo xtask bench sdk`.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs, reason = "a benchmark")]
 
 #[path = "../tests/all/common/mod.rs"]
@@ -16,7 +16,7 @@ use peer::Peer;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-/// How often a query is made, one executable after the other in turns.
+/// Number of measured queries per executable; the executables alternate.
 const QUERIES: usize = 7;
 
 #[tokio::main]
@@ -26,7 +26,7 @@ async fn main() {
     many_calls().await;
 }
 
-/// `query("hello")` with the Python SDK: Haft beside the SDK's own executable.
+/// `query("hello")` with the Python SDK, with Haft and with the SDK's bundled executable.
 async fn hello() {
     let Some(python) = hosts::python() else { return };
     let bundled = hosts::bundled(&python);
@@ -82,7 +82,7 @@ async fn hello() {
     }
 }
 
-/// What a question to the host costs beside the host's own time.
+/// Overhead of a permission request to the host, without the host's own time.
 async fn questions() {
     const CALLS: usize = 200;
     let calls = || Turn::from_pieces((0..CALLS).map(|n| ReplyPiece::tool("mcp__calc__add", json!({"n": n}))));
@@ -94,7 +94,7 @@ async fn questions() {
     println!("can_use_tool, {CALLS} calls: {:.3} ms more per call (goal 1)", times[1] - times[0]);
 }
 
-/// Calls of the program's own tools.
+/// Overhead of calls of the host's in-process tools.
 async fn many_calls() {
     const CALLS: usize = 1000;
     let calls = Turn::from_pieces((0..CALLS).map(|n| ReplyPiece::tool("mcp__calc__add", json!({"n": n}))));
@@ -102,7 +102,7 @@ async fn many_calls() {
     println!("{CALLS} tool calls: {:.0} per second (goal 2000)", CALLS as f64 / took.as_secs_f64());
 }
 
-/// From the first call to the last result.
+/// Time from the first call to the last result.
 async fn run_calls(calls: Turn, mut args: Vec<&str>) -> std::time::Duration {
     let haft = Haft::new();
     args.extend(["--mcp-config", r#"{"mcpServers":{"calc":{"type":"sdk","name":"calc"}}}"#]);

@@ -1,12 +1,10 @@
-//! The binary `haft`: arguments, terminal, and the only place that wires
-//! everything together.
+//! The `haft` binary: parses the command line, picks a command and wires the libraries together.
 //!
-//! **Does not know** how anything works; it reads flags and settings, builds the
-//! values the libraries take, and prints what they give back.
+//! This crate holds no logic of sessions, tools or permissions. It turns flags and settings into the
+//! values the libraries take, and prints what they return.
 //!
-//! **Invariant:** standard output holds what was asked for and nothing else;
-//! everything else goes to standard error. A closed pipe ends the program, it
-//! never panics.
+//! **Invariant:** standard output carries only the result of the command; diagnostics go to
+//! standard error. A closed pipe ends the program with an exit code and never panics.
 #![cfg_attr(
     not(all(feature = "acp", feature = "fleet", feature = "view")),
     allow(dead_code, reason = "parts of commands that this build lacks")
@@ -30,7 +28,7 @@ use crate::{
     run::diagnostic_log,
 };
 
-/// Arguments that are a mistake, or that ask for help or the version.
+/// Prints a usage error, the help or the version, and returns the exit code of the program.
 fn not_parsed(err: &clap::Error) -> ExitCode {
     let asks_version = err.kind() == clap::error::ErrorKind::DisplayVersion;
     if asks_version && std::env::args_os().any(|it| it == "--json") {
@@ -40,7 +38,8 @@ fn not_parsed(err: &clap::Error) -> ExitCode {
 }
 
 fn main() -> ExitCode {
-    // Before anything else: as the helper of the sandbox we become another program.
+    // First of all: if this process was started as the sandbox helper, it execs the sandboxed program
+    // and does not return.
     haft_sandbox::run_if_helper();
     haft_console::interrupt::reset_signals();
     keep_one_heap();
@@ -75,7 +74,7 @@ fn main() -> ExitCode {
     finished(carry_out(command, &args.run, &args.options))
 }
 
-/// Runs one of the program's commands to its end.
+/// Runs one subcommand and returns its exit code.
 fn carry_out(command: CliCommand, run: &args::RunArgs, options: &GlobalArgs) -> CommandExit {
     match command {
         CliCommand::Tool(command) => commands::tool::run(command, options),
@@ -132,11 +131,11 @@ fn carry_out(command: CliCommand, run: &args::RunArgs, options: &GlobalArgs) -> 
     }
 }
 
-/// Places of `PATH` that depend on where we are do not count: a program that lies in
-/// somebody's folder is not the one that was meant.
+/// Removes relative entries from `PATH`, so that a program in the working directory is never started by
+/// accident. If none is left, sets `PATH` to `/usr/bin:/bin`.
 ///
 /// # Safety
-/// Nothing else may run yet: the environment is changed.
+/// No other thread may run: this changes the environment.
 #[expect(unsafe_code, reason = "the environment is changed")]
 unsafe fn forget_relative_places() {
     let Some(path) = std::env::var_os("PATH") else { return };
@@ -146,25 +145,24 @@ unsafe fn forget_relative_places() {
         return;
     }
     let kept = std::env::join_paths(absolute).ok().filter(|kept| !kept.is_empty());
-    // SAFETY: the caller says that nothing else runs.
+    // SAFETY: the caller guarantees that no other thread runs.
     unsafe { std::env::set_var("PATH", kept.unwrap_or_else(|| "/usr/bin:/bin".into())) };
 }
 
-/// In bytes.
+/// Bytes. Larger allocations are mapped separately and unmapped when they are freed.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const REUSED_BLOCK: i32 = 4 << 20;
 
-/// One heap for all threads. The C library gives each thread one of its own, which
-/// grows page by page: a tenth of the time a start takes, and memory that is never
-/// given back. Few of our threads work at the same time.
+/// Limits glibc's malloc to one arena shared by all threads. By default each thread gets an arena of its
+/// own: creating them takes about a tenth of the startup time, and their memory is never returned.
+/// Contention is low because few threads are busy at the same time.
 ///
-/// Blocks of up to [`REUSED_BLOCK`] stay in that heap when they are free. A request
-/// grows from turn to turn, so each would be mapped anew: a page fault for every
-/// four kilobytes of it.
+/// Freed blocks of up to [`REUSED_BLOCK`] stay in the heap. A request body grows from turn to turn;
+/// without this each one would be mapped again, with a page fault per 4 KiB.
 fn keep_one_heap() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[expect(unsafe_code, reason = "the C library has no other way to be told")]
-    // SAFETY: no thread has been started, and the options take any number.
+    // SAFETY: no other thread has been started, and `mallopt` accepts any integer for these options.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
         libc::mallopt(libc::M_MMAP_THRESHOLD, REUSED_BLOCK);

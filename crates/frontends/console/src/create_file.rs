@@ -1,10 +1,9 @@
-//! New files that are there whole or not at all.
+//! Creates files completely or not at all.
 
 use std::{fs, io, io::Write as _, path::Path};
 
-/// Creates a file and the directories above it; one that is there stays as it
-/// is. What could not be written to its end is taken away again: nobody
-/// overwrites files of these commands, so half of one would stay for good.
+/// Creates a file and its parent directories. Fails with `AlreadyExists` if the file exists. If writing
+/// fails, the partial file is removed: commands never overwrite files, so it would stay forever. Blocks.
 pub fn create(path: &Path, text: &str) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;

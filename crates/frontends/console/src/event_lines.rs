@@ -1,9 +1,9 @@
-//! Events of a session as lines of text, for every frontend that prints lines.
+//! Formats session events as lines of text, for every frontend that prints lines.
 
 use haft_agent::{AgentEvent, EndReason, LimitReached};
 use haft_session::SessionEventKind;
 
-/// What happened to an agent, unless the model spoke or a call was made.
+/// The line for an event of an agent; `None` for model output, tool calls and events that need no line.
 pub fn agent_line(event: &AgentEvent) -> Option<String> {
     Some(match event {
         AgentEvent::Notice(notice) => notice.clone(),
@@ -22,7 +22,7 @@ pub fn agent_line(event: &AgentEvent) -> Option<String> {
     })
 }
 
-/// A sub-agent that starts or ends.
+/// The line for a sub-agent that starts or ends; `None` for other events.
 pub fn child_line(what: &SessionEventKind) -> Option<String> {
     match what {
         SessionEventKind::ChildStarted(it) => Some(format!("agent {} begins: {}", it.kind, it.description)),
@@ -31,7 +31,7 @@ pub fn child_line(what: &SessionEventKind) -> Option<String> {
     }
 }
 
-/// Why a turn ended, unless the model was done.
+/// Why a turn ended; `None` if the model completed it.
 pub fn end_line(reason: &EndReason) -> Option<String> {
     Some(match reason {
         EndReason::Completed => return None,

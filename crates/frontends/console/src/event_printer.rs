@@ -1,4 +1,4 @@
-//! What an agent does, for somebody who watches.
+//! Prints what an agent does, for a user who watches it.
 
 use std::{
     collections::HashMap,
@@ -18,52 +18,50 @@ use crate::{
     style::{clean, painted},
 };
 
-/// Lines of a result that are shown.
+/// Maximum lines shown of a tool result.
 const MAX_LINES: usize = 14;
 
-/// How it is shown.
 #[derive(Clone, Copy, Debug)]
 pub struct PrintStyle {
-    /// Whether the terminal takes colours.
+    /// Whether to use colours.
     pub colours: bool,
-    /// Whether a line may be taken back: there is a terminal.
+    /// Whether lines may be redrawn; requires a terminal.
     pub live: bool,
-    /// Columns.
+    /// Width of the terminal in columns.
     pub width: usize,
-    /// How much.
     pub detail: PrintDetail,
 }
 
-/// How much of it is shown.
+/// How much is printed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PrintDetail {
-    /// Words and results.
+    /// The model's text, and calls with their results.
     Full,
-    /// Words, and a line per call.
+    /// The model's text, and one line per call.
     Talk,
-    /// A line per call: the answer goes elsewhere.
+    /// One line per call; the answer is printed elsewhere.
     Calls,
 }
 
-/// Shows events as they come: words as they are spoken, every call with its
+/// Prints agent events as they arrive: the model's text while it is generated, and each call with its
 /// result.
 pub struct EventPrinter<W> {
     out: W,
     look: PrintStyle,
     cwd: Arc<std::path::Path>,
     column: usize,
-    /// Whether a blank comes before the next word.
+    /// Whether a space is pending before the next word.
     blank: bool,
     speaking: Option<OutputKind>,
-    /// Calls that run: the name a person reads, and what they are about.
+    /// Running calls: display name and headline.
     running: HashMap<CallId, (String, String)>,
-    /// The part that may still change, where there is a terminal.
+    /// The part of the output that may still be redrawn; `None` without a terminal.
     live: Option<LiveLines>,
-    /// What was said last, as it came.
+    /// The model's last text, unwrapped.
     said: String,
 }
 
-/// Which kind of words.
+/// Kind of model text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum OutputKind {
     Said,
@@ -71,7 +69,7 @@ enum OutputKind {
 }
 
 impl<W: Write> EventPrinter<W> {
-    /// Shows on `out`.
+    /// Creates a printer that writes to `out`. Paths in `cwd` are shown relative.
     pub fn new(out: W, look: PrintStyle, cwd: Arc<std::path::Path>) -> Self {
         let live = look.live.then(|| LiveLines::new(crate::style::look(), size()));
         Self {
@@ -87,7 +85,7 @@ impl<W: Write> EventPrinter<W> {
         }
     }
 
-    /// Shows an event.
+    /// Prints an event. Fails if writing to the output fails.
     pub fn take(&mut self, event: &AgentEvent) -> io::Result<()> {
         match event {
             AgentEvent::Model(_) if self.look.detail == PrintDetail::Calls => Ok(()),
@@ -108,7 +106,8 @@ impl<W: Write> EventPrinter<W> {
         }
     }
 
-    /// What was said of an answer that broke off is void, and stands there.
+    /// Handles an answer that was cut off and will be generated again. Its text cannot be erased, so a
+    /// line below marks it as void.
     fn withdrawn(&mut self, answer: &RetractedAnswer) -> io::Result<()> {
         self.said.clear();
         for call in &answer.calls {
@@ -121,7 +120,7 @@ impl<W: Write> EventPrinter<W> {
         self.note("the answer broke off here and does not count")
     }
 
-    /// A line of our own.
+    /// Prints a line of the program itself, not of the model.
     pub fn line(&mut self, line: &str) -> io::Result<()> {
         self.leave()?;
         self.hush()?;
@@ -129,18 +128,18 @@ impl<W: Write> EventPrinter<W> {
         self.out.flush()
     }
 
-    /// What was said last.
+    /// The last text of the model, as generated.
     pub fn said(&self) -> &str {
         &self.said
     }
 
-    /// Everything that is live becomes part of what is above; others may write.
+    /// Makes the live part permanent, so that other code may write to the terminal.
     pub fn leave(&mut self) -> io::Result<()> {
         self.speaking = None;
         self.draw(LiveLines::leave)
     }
 
-    /// Draws what is live, if something is.
+    /// Changes and redraws the live part; does nothing without a terminal.
     fn draw(&mut self, change: impl FnOnce(&mut LiveLines) -> Vec<u8>) -> io::Result<()> {
         let Some(live) = &mut self.live else { return Ok(()) };
         let mut bytes = live.resize(size());
@@ -149,7 +148,7 @@ impl<W: Write> EventPrinter<W> {
         self.out.flush()
     }
 
-    /// Shows a line that is nobody's words.
+    /// Prints a notice: one line, at most 300 characters.
     pub fn note(&mut self, text: &str) -> io::Result<()> {
         if self.live.is_some() {
             let words = text::one_line(text, 300);
@@ -159,7 +158,7 @@ impl<W: Write> EventPrinter<W> {
         self.line(&line)
     }
 
-    /// Words, wrapped as they come.
+    /// Prints a piece of model text, wrapped at the width.
     fn speak(&mut self, piece: &str, voice: OutputKind) -> io::Result<()> {
         if self.live.is_some() {
             self.speaking = Some(voice);
@@ -202,14 +201,14 @@ impl<W: Write> EventPrinter<W> {
                 writeln!(self.out)?;
                 (self.column, self.blank) = (0, false);
             }
-            // Written with the next word, if that is on the same line.
+            // Printed before the next word if that is on the same line.
             Some(it) if it.is_whitespace() && 0 < self.column => self.blank = true,
             _ => (),
         }
         Ok(())
     }
 
-    /// Ends what was being said.
+    /// Ends the current text with a line break.
     fn hush(&mut self) -> io::Result<()> {
         if self.live.is_some() {
             self.speaking = None;
@@ -232,9 +231,9 @@ impl<W: Write> EventPrinter<W> {
         self.show_running()
     }
 
-    /// What a call is about, in its tool's own words.
+    /// The headline of a call, in its tool's words.
     fn headline(&self, call: &CallDisplay) -> String {
-        // Some tools begin with their own name.
+        // Some headlines begin with the tool's name, which is already printed.
         let words = &call.headline;
         let words = words.strip_prefix(&format!("{} ", call.name)).unwrap_or(words).to_owned();
         let room = self.look.width.saturating_sub(call.name.chars().count() + 6);
@@ -273,7 +272,7 @@ impl<W: Write> EventPrinter<W> {
         self.show_running()
     }
 
-    /// A call that is done, as the terminal shows it.
+    /// The rendering of a finished call, shortened to the level of detail.
     fn finish_of(&self, report: &CallReport, name: String, headline: String) -> FinishedCall {
         let failed = report.error.is_some();
         let mut rendered = match &report.rendering {
@@ -317,13 +316,13 @@ impl<W: Write> EventPrinter<W> {
         self.out.flush()
     }
 
-    /// Paths inside the working directory without it.
+    /// Replaces absolute paths in the working directory by relative ones.
     fn shortened(&self, words: &str) -> String {
         let cwd = self.cwd.display().to_string();
         words.replace(&format!("{cwd}/"), "").replace(&cwd, ".")
     }
 
-    /// One line about what runs, taken back when something happens.
+    /// Draws a line with the running calls; the next event erases it.
     fn show_running(&mut self) -> io::Result<()> {
         let mut heads: Vec<&str> = self.running.values().map(|it| it.1.as_str()).collect();
         heads.sort_unstable();
@@ -332,7 +331,7 @@ impl<W: Write> EventPrinter<W> {
     }
 }
 
-/// Columns and rows of the terminal somebody watches.
+/// Size of the terminal.
 fn size() -> ScreenSize {
     let of = |size: rustix::termios::Winsize| ScreenSize {
         columns: usize::from(size.ws_col),
@@ -346,7 +345,7 @@ fn size() -> ScreenSize {
     }
 }
 
-/// A long line as several; breaks at blanks where there are any.
+/// Wraps a long line, at spaces if there are any.
 fn wrapped(line: &str, width: usize) -> Vec<String> {
     let mut out = Vec::new();
     let mut rest: Vec<char> = line.chars().collect();
@@ -361,7 +360,7 @@ fn wrapped(line: &str, width: usize) -> Vec<String> {
     out
 }
 
-/// Columns of the terminal on this descriptor, within reason.
+/// Columns of the terminal on this descriptor, limited to 40 to 100; 88 if unknown.
 pub fn width(terminal: impl std::os::fd::AsFd) -> usize {
     let columns = rustix::termios::tcgetwinsize(terminal).map(|size| usize::from(size.ws_col)).unwrap_or(0);
     if columns == 0 { 88 } else { columns.clamp(40, 100) }
@@ -371,7 +370,7 @@ pub fn width(terminal: impl std::os::fd::AsFd) -> usize {
 mod tests {
     use super::*;
 
-    /// Words that were printed stay, and a line below says what of them counts.
+    /// Text that was already printed stays; a line below marks it as void.
     #[test]
     fn words_of_an_answer_that_broke_off_are_marked() {
         for (detail, is_marked) in

@@ -1,4 +1,4 @@
-//! Flags that stand before or after any command.
+//! Flags that may precede or follow any subcommand.
 
 use std::path::PathBuf;
 

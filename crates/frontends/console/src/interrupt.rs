@@ -1,4 +1,4 @@
-//! Signals that ask a run to stop.
+//! Signals that stop a run.
 
 use std::sync::{
     Arc,
@@ -12,11 +12,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::stdout::CliError;
 
-/// Stops a run when somebody asks for it: Ctrl-C, `kill`, a closed terminal.
-/// The second time the program ends at once.
+/// Stops a run on SIGINT (Ctrl-C), SIGTERM or SIGHUP (terminal closed). The second signal exits the
+/// process at once.
 #[derive(Clone)]
 pub struct Interrupt {
-    /// Fires when the run is to stop.
+    /// Cancelled by the first signal.
     pub cancel: CancellationToken,
     code: Arc<AtomicU8>,
 }
@@ -50,8 +50,8 @@ impl Interrupt {
         (it, receiver)
     }
 
-    /// Receives signals until the program ends. A signal whose handler cannot be installed ends the
-    /// program.
+    /// Handles signals until the process exits. A signal whose handler cannot be installed keeps its
+    /// default action; a signal the parent ignored stays ignored.
     fn receive_signals(&self, installed: mpsc::Sender<()>) {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() else { return };
         runtime.block_on(async {
@@ -79,13 +79,14 @@ impl Interrupt {
         }
     }
 
-    /// The exit code of a program that was stopped this way.
+    /// Exit code for the signal that stopped the run.
     pub fn code(&self) -> u8 {
         self.code.load(Ordering::Relaxed)
     }
 }
 
-/// Fires when a signal asks a server politely to end.
+/// Returns a token that SIGTERM or SIGINT cancels. Must be called in a tokio runtime. Fails if a handler
+/// cannot be installed.
 pub fn stop_on_signal() -> Result<CancellationToken, CliError> {
     let stop = CancellationToken::new();
     for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
@@ -101,15 +102,15 @@ pub fn stop_on_signal() -> Result<CancellationToken, CliError> {
     Ok(stop)
 }
 
-/// Whether the parent had this signal ignored, as `nohup` does with SIGHUP and a shell with SIGINT
-/// for what it starts in the background. Such a signal stays ignored. SIGTERM always ends the
-/// program.
+/// Whether the parent process had this signal ignored, as `nohup` does with SIGHUP and a shell with
+/// SIGINT for background jobs. Such a signal stays ignored. Always false for SIGTERM.
 #[expect(unsafe_code, reason = "there is no safe way to ask for the effect of a signal")]
 pub fn is_ignored(kind: SignalKind) -> bool {
     if kind == SignalKind::terminate() {
         return false;
     }
-    // SAFETY: an all-zero `sigaction` is a valid value, and with a null action the call only fills it.
+    // SAFETY: an all-zero `sigaction` is valid, and with a null new action the call only writes the old
+    // one.
     unsafe {
         let mut now: libc::sigaction = std::mem::zeroed();
         let asked = libc::sigaction(kind.as_raw_value(), std::ptr::null(), &raw mut now);
@@ -117,14 +118,14 @@ pub fn is_ignored(kind: SignalKind) -> bool {
     }
 }
 
-/// Makes signals have their usual effect whatever the parent left behind: unblocks all of them, and
-/// turns SIGXFSZ, which would kill the program at a file size limit, into the error `EFBIG` of the
-/// write. A handler does that, which the programs we start do not inherit.
+/// Restores the usual effect of signals regardless of what the parent set: unblocks all of them, and
+/// installs a handler for SIGXFSZ, so that exceeding the file size limit fails the write with `EFBIG`
+/// instead of killing the process. Child processes do not inherit the handler.
 #[expect(unsafe_code, reason = "the signal mask and handlers have no safe interface")]
 pub fn reset_signals() {
     extern "C" fn nothing(_: libc::c_int) {}
-    // SAFETY: all-zero values are valid for both types, the calls get pointers to them that outlive
-    // the calls, and the handler does nothing.
+    // SAFETY: all-zero values are valid for both types, the pointers outlive the calls, and the handler
+    // does nothing.
     unsafe {
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut none);

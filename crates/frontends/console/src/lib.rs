@@ -1,9 +1,10 @@
-//! What the commands of the program share at a plain terminal: output that survives a
-//! closed pipe, styles, signals, prompts, and what a session does as lines of text.
+//! What the program's commands share on a plain terminal: output that survives a closed pipe, styles,
+//! signals, prompts, and session events as lines of text.
 //!
-//! **Does not know** the commands, nor how flags become a session.
+//! This crate knows neither the commands nor how flags become a session.
 //!
-//! **Invariant:** text from elsewhere reaches a terminal without control characters.
+//! **Invariant:** text from outside (model, tools, servers) is printed to a terminal only without
+//! control characters.
 
 pub mod create_file;
 pub mod event_lines;

@@ -1,5 +1,5 @@
-//! The last lines of a running command, or how far the tool of a server has
-//! come, drawn again and again on the terminal.
+//! Draws the last output lines of a running command, or the progress of an MCP tool, and redraws them in
+//! place.
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -8,29 +8,29 @@ use serde_json::Value;
 
 use crate::style::{clean, painted};
 
-/// How wide a line may be; a line that wraps could not be drawn over.
+/// Maximum columns of a line. A line that wraps could not be redrawn in place.
 const WIDEST: usize = 100;
 
-/// Draws on standard error, over what it drew before.
+/// Draws on standard error, over its previous output.
 #[derive(Default)]
 pub struct LiveTail {
     drawn: usize,
 }
 
 impl LiveTail {
-    /// Whether somebody sees what is drawn.
+    /// Whether standard error is a terminal.
     pub fn is_seen() -> bool {
         std::io::stderr().is_terminal()
     }
 
-    /// Draws how far a call is.
+    /// Draws the progress of a call.
     pub fn take(&mut self, event: &ProgressEvent) {
         let lines = lines(event);
         draw(&lines, self.drawn);
         self.drawn = lines.len();
     }
 
-    /// Takes the lines away again: what follows is the result.
+    /// Erases the drawn lines; the result follows.
     pub fn end(&mut self) {
         if 0 < self.drawn {
             draw(&[], std::mem::take(&mut self.drawn));
@@ -49,7 +49,7 @@ fn lines(event: &ProgressEvent) -> Vec<String> {
     lines
 }
 
-/// What the tool of a server says about its progress.
+/// One line from an MCP progress notification; `None` if it has no usable content.
 fn how_far(data: &Value) -> Option<String> {
     let done = data["progress"].as_f64()?;
     let count = match data["total"].as_f64().filter(|it| 0.0 < *it) {
@@ -64,7 +64,7 @@ fn short(line: &str) -> String {
     clean(&line.replace('\t', " ")).chars().take(WIDEST).collect()
 }
 
-/// Draws over what was drawn before.
+/// Draws `lines` over the `drawn` lines of the previous call.
 fn draw(lines: &[String], drawn: usize) {
     let up = if 0 < drawn { format!("\u{1b}[{drawn}A\u{1b}[J") } else { String::new() };
     let text: String = lines.iter().map(|line| format!("{}\n", painted(line, "2", true))).collect();

@@ -1,21 +1,21 @@
-//! Printing that survives a closed pipe.
+//! Standard output that survives a closed pipe.
 
 use std::{
     io::{self, IsTerminal as _, Write as _},
     process::ExitCode,
 };
 
-/// Why a command did not end by itself.
+/// Why a command failed.
 #[derive(Debug)]
 pub enum CliError {
-    /// Whoever read our output is gone.
+    /// The reader of standard output has closed the pipe; nothing is printed about it.
     ClosedPipe,
-    /// Something the person has to know.
+    /// An error message for the user.
     Message(String),
 }
 
 impl CliError {
-    /// What the person has to know, in words.
+    /// The message for the user.
     pub fn words(self) -> String {
         match self {
             Self::ClosedPipe => String::from("standard output is closed"),
@@ -66,10 +66,11 @@ impl From<CliError> for String {
     }
 }
 
-/// What a command ends with.
+/// Exit code of a command, or its error.
 pub type CommandExit = Result<ExitCode, CliError>;
 
-/// Prints one line and flushes: whoever reads us line by line gets it now.
+/// Prints a line and flushes it, so that a program reading line by line gets it at once. Blocks while
+/// the pipe is full.
 pub fn print_line(line: &str) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
     for bytes in [line.as_bytes(), b"\n"] {
@@ -78,14 +79,14 @@ pub fn print_line(line: &str) -> Result<(), CliError> {
     flush_whole(&mut out)
 }
 
-/// The same for what somebody else wrote: a terminal would obey what is in it, a
-/// program gets it as it is.
+/// Like [`print_line`], for text from outside. On a terminal control characters are escaped; a pipe gets
+/// the text unchanged.
 pub fn print_foreign(text: &str) -> Result<(), CliError> {
     if io::stdout().is_terminal() { print_line(&crate::style::clean(text)) } else { print_line(text) }
 }
 
-/// Whoever started us may have made the pipe one that does not wait: then we
-/// wait, so that a long line is never cut.
+/// Writes all bytes. If the parent made the pipe non-blocking, waits for the reader, so that no line is
+/// cut.
 fn write_whole(out: &mut io::StdoutLock<'_>, mut bytes: &[u8]) -> Result<(), CliError> {
     while !bytes.is_empty() {
         match out.write(bytes) {
@@ -115,7 +116,7 @@ fn wait_for_reader() -> io::Result<()> {
     Ok(())
 }
 
-/// Prints bytes as they are.
+/// Prints bytes unchanged.
 pub fn print_bytes(bytes: &[u8]) -> CommandExit {
     let mut out = io::stdout().lock();
     write_whole(&mut out, bytes)?;
@@ -123,13 +124,13 @@ pub fn print_bytes(bytes: &[u8]) -> CommandExit {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells the person on standard error; if that is closed too, nobody listens.
-/// What a stranger wrote is in many messages, and a terminal obeys it.
+/// Prints `haft: MESSAGE` to standard error. Escapes control characters, because messages often quote
+/// text from outside. Errors are ignored.
 pub fn complain(message: &str) {
     writeln!(io::stderr().lock(), "haft: {}", crate::style::clean(message)).ok();
 }
 
-/// A line on standard error as it is.
+/// Prints a line unchanged to standard error. Errors are ignored.
 pub fn write_error(line: &str) {
     writeln!(io::stderr().lock(), "{line}").ok();
 }

@@ -1,16 +1,16 @@
-//! Rendered calls on a terminal.
+//! Rendered tool calls, colours and escaping for a terminal.
 
 use std::io::IsTerminal as _;
 
 use haft_tool::Rendered;
 use haft_tui::{LinePrinter, TerminalCaps};
 
-/// Whether standard output takes colours.
+/// Whether standard output should have colours: it is a terminal, and the environment allows them.
 pub fn colours() -> bool {
     std::io::stdout().is_terminal() && wants_colours()
 }
 
-/// Whether the environment allows colours on a terminal.
+/// Whether the environment allows colours (`NO_COLOR`, `TERM`).
 pub fn wants_colours() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty())
         && std::env::var_os("TERM").is_none_or(|it| it != "dumb")
@@ -33,32 +33,33 @@ pub fn text(rendered: &Rendered, colours: bool) -> String {
     out
 }
 
-/// How the terminal of standard output shows what was said and done.
+/// The line printer for the terminal on standard output.
 pub fn printer() -> LinePrinter {
     let columns = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| usize::from(size.ws_col));
     LinePrinter::new(look(), if columns == 0 { 88 } else { columns })
 }
 
-/// What the variables of the environment say about the terminal.
+/// The terminal's capabilities according to the environment variables.
 pub fn look() -> TerminalCaps {
     TerminalCaps::of_variables(|name| std::env::var(name).ok())
 }
 
-/// Text in a colour, or as it is.
+/// Wraps text in the SGR sequence `paint`, if `colours` is set and `paint` is not empty.
 pub fn painted(text: &str, paint: &str, colours: bool) -> String {
     if colours && !paint.is_empty() { format!("\u{1b}[{paint}m{text}\u{1b}[0m") } else { text.to_owned() }
 }
 
-/// A terminal obeys control characters, so foreign text must not hold any.
+/// Escapes control characters, which a terminal would execute. Tabs become four spaces; line breaks
+/// stay.
 pub fn clean(text: &str) -> String {
     let escape = |it: char| match it {
         '\t' => String::from("    "),
         '\n' => String::from("\n"),
-        // Bidirectional controls make text look like other text.
+        // Bidirectional controls can make text look like other text.
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}' => {
             it.escape_unicode().to_string()
         }
-        // So do characters nobody sees, and line breaks only some see.
+        // So can invisible characters, and line breaks that only some programs honour.
         '\u{200b}'
         | '\u{2028}'..='\u{2029}'
         | '\u{2060}'..='\u{2064}'

@@ -1,5 +1,5 @@
-//! `haft acp` as a strict editor of our own make sees it. Every line of every
-//! test is judged by the pinned schema.
+//! `haft acp`, driven by a raw test client. Every line it receives is validated against the pinned
+//! schema of the protocol.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ fn edit() -> Turn {
     Turn::tool("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "three"}))
 }
 
-/// What an editor shows in the end: words in a row, calls with all their updates
-/// folded in, the last plan.
+/// What an editor shows at the end: consecutive text joined, each call with all its updates merged, the
+/// last plan.
 pub fn folded(updates: &[Value]) -> Value {
     let mut shown: Vec<Value> = Vec::new();
     let mut plan = Value::Null;
@@ -126,7 +126,7 @@ async fn a_whole_turn_and_the_same_when_it_is_loaded() {
     let cost = usage.last().unwrap()["cost"]["amount"].as_f64().unwrap();
     assert!(0.0 < cost && usage.last().unwrap()["size"].as_u64().unwrap() > 0, "{usage:?}");
 
-    // Loaded by the same process after it was closed, and by another one.
+    // Load the session in the same process after closing it, then in another process.
     assert_eq!(editor.call("session/close", json!({"sessionId": session})).await, Ok(json!({})));
     let before = editor.updates(&session).len();
     let params = json!({"sessionId": session, "cwd": haft.ws(), "mcpServers": []});
@@ -227,7 +227,7 @@ async fn cancel_ends_the_prompt_at_every_moment_and_the_next_one_works() {
     editor.answering = silent;
     editor.begin(json!({})).await;
     let session = editor.new_session(&haft).await;
-    // On an idle session it does nothing.
+    // Cancelling an idle session has no effect.
     editor.say("session/cancel", json!({"sessionId": session})).await;
     let cancelled = Ok(json!({"stopReason": "cancelled"}));
     for wait in [None, Some("agent_message_chunk"), Some("session_info_update")] {
@@ -238,9 +238,9 @@ async fn cancel_ends_the_prompt_at_every_moment_and_the_next_one_works() {
         editor.say("session/cancel", json!({"sessionId": session})).await;
         assert_eq!(editor.answer(prompt).await, cancelled, "{wait:?}");
     }
-    // What was stopped before it was asked may have left turns of the script.
+    // A prompt cancelled before its request was sent leaves scripted turns; consume them.
     while editor.prompt_or_cancel(&session).await == cancelled {}
-    // While a question is open: the editor answers it as cancelled.
+    // Cancel while a permission request is open: the editor answers it with `cancelled`.
     let prompt = editor.ask("session/prompt", prompt_params(&session, "edit")).await;
     let asked = editor.until(|it| it["method"] == "session/request_permission").await;
     editor.say("session/cancel", json!({"sessionId": session})).await;
@@ -255,7 +255,7 @@ async fn cancel_ends_the_prompt_at_every_moment_and_the_next_one_works() {
 }
 
 impl EditorClient {
-    /// A prompt that is cancelled when the model says nothing more.
+    /// Sends a prompt and cancels it when the model begins a scripted turn that never ends.
     async fn prompt_or_cancel(&mut self, session: &str) -> Result<Value, Value> {
         let prompt = self.ask("session/prompt", prompt_params(session, "more")).await;
         let said = self.until(|it| it["params"]["update"]["sessionUpdate"] == "agent_message_chunk").await;
@@ -399,7 +399,8 @@ async fn without_a_key_the_editor_is_told_to_log_in() {
     editor.end().await;
 }
 
-/// An editor with terminals runs the program in one, with what the program named; then there is a key.
+/// A client with terminal support gets a terminal login: it runs the named program, after which a key
+/// exists.
 #[tokio::test]
 async fn a_login_in_a_terminal_is_offered_to_editors_that_have_one() {
     let haft = Haft::new();
@@ -468,7 +469,7 @@ async fn an_editor_that_is_killed_leaves_nothing_behind() {
     while children().is_empty() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // The end of input is all a killed editor leaves; the process must end by itself.
+    // A killed editor only closes standard input; the process must exit by itself.
     let heard = editor.end().await;
     assert!(!heard.is_empty());
     assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());

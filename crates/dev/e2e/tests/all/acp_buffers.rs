@@ -1,4 +1,4 @@
-//! Text that is not saved in the editor, over the protocol.
+//! Unsaved editor buffers over the Agent Client Protocol.
 
 use std::{collections::HashMap, path::PathBuf};
 
@@ -26,7 +26,7 @@ async fn start(haft: &Haft, turns: Vec<Turn>, buffers: &[(&str, &str)]) -> (Edit
     (editor, model, session)
 }
 
-/// What each call came to: its status and all its text.
+/// Status and text of each call.
 fn results(editor: &EditorClient, session: &str) -> Vec<(String, String)> {
     let done = editor.updates_of(session, "tool_call_update");
     let done = done.iter().filter(|it| matches!(it["status"].as_str(), Some("completed" | "failed")));
@@ -67,8 +67,8 @@ async fn a_dirty_buffer_is_the_file_and_survives_edits_and_undo() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\nunsaved\n");
 }
 
-/// The question shows the change as it will be made: to what is in the editor. Searches say which of their files
-/// are unsaved.
+/// A permission prompt shows the change against the unsaved buffer. Search results name the files with
+/// unsaved changes.
 #[tokio::test]
 async fn questions_and_searches_know_what_is_unsaved() {
     let haft = Haft::new();
@@ -150,7 +150,7 @@ async fn nothing_is_asked_about_what_may_not_be_read_and_a_silent_editor_is_not_
     let turns = vec![read(".env"), read("a.txt"), read("b.txt"), Turn::text("Done.")];
     let (mut editor, _model, session) = start(&haft, turns, &[]).await;
     haft.write("b.txt", "two\n");
-    // Asked, it says nothing at all.
+    // From here on the editor does not answer requests for its buffers.
     editor.buffers = None;
     editor.prompt(&session, "go").await.unwrap();
     let told = results(&editor, &session);

@@ -1,5 +1,5 @@
-//! Cancelling at every moment of a turn: the prompt is answered at once, nothing stays open, the next prompt works,
-//! and the session loads as it was shown.
+//! Cancelling at every moment of a turn: the prompt is answered at once, no call stays open, the next
+//! prompt works, and a loaded session equals what was shown.
 
 use haft_testkit::{MockModel, ReplyPiece, Script, StreamCut, StreamStall, ToolPiece, Turn};
 use serde_json::{Value, json};
@@ -10,16 +10,16 @@ use crate::{
     editor::{EditorClient, prompt_params, silent},
 };
 
-/// What has happened when the person cancels.
+/// When the user cancels.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
-    /// Nothing yet.
+    /// Immediately after the prompt.
     AtOnce,
-    /// An update of this kind came.
+    /// After an update of this kind.
     Update(&'static str),
-    /// A call is this far.
+    /// When a call has this status.
     Status(&'static str),
-    /// The editor was asked this, and answers so; or never.
+    /// After the editor received this request; it answers with this option, or never.
     Asked(&'static str, Option<&'static str>),
 }
 
@@ -70,11 +70,11 @@ async fn check(name: &str, turns: Vec<Turn>, moment: Moment, abilities: Value, f
     let calls = folded(&editor.updates(&session))["shown"].clone();
     let is_open = |it: &&Value| matches!(it["status"].as_str(), Some("pending" | "in_progress"));
     assert_eq!(calls.as_array().unwrap().iter().find(is_open), None, "{name}");
-    // A second time, when nothing is asked any more.
+    // Cancel a second time, when nothing runs.
     editor.say("session/cancel", json!({"sessionId": session})).await;
     let next = editor.ask("session/prompt", prompt_params(&session, "GO ON")).await;
     assert_eq!(editor.answer(next).await, Ok(json!({"stopReason": "end_turn"})), "{name}");
-    // What belonged to the first prompt did not come behind its answer.
+    // No update of the first prompt arrives after its response.
     let late = editor.heard[told..].iter().filter(|(it, _)| it["params"]["update"]["toolCallId"].is_string());
     assert_eq!(late.count(), 0, "{name}");
     let live = folded(&editor.updates(&session));
@@ -194,7 +194,7 @@ async fn while_a_question_is_open() {
     }
 }
 
-/// Prompts that wait are taken back one by one, or all together.
+/// Queued prompts are cancelled one by one, or all at once.
 #[tokio::test]
 async fn while_other_prompts_wait() {
     let haft = Haft::new();

@@ -1,4 +1,4 @@
-//! What editors say that is odd, and what is shown beside the conversation.
+//! Malformed input from editors, and output beside the conversation.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -16,7 +16,7 @@ async fn stage(turns: impl IntoIterator<Item = Turn>, flags: &[&str]) -> (Haft, 
     (haft, model, editor)
 }
 
-/// What is loaded is what was shown, answers that broke off and words of commands included.
+/// A loaded session equals what was shown, including retracted answers and command output.
 #[tokio::test]
 async fn what_was_shown_beside_the_conversation_is_shown_again() {
     let read = |name: &str| Turn::tool("Read", json!({"file_path": name}));
@@ -99,7 +99,8 @@ async fn odd_lines_and_values_are_answered_and_change_nothing() {
         let params = json!({"cwd": haft.ws(), "mcpServers": servers});
         assert_eq!(editor.call("session/new", params.clone()).await.unwrap_err()["code"], -32602, "{params}");
     }
-    // Half of a character, as programs write it whose texts are made of pairs, and a mark before the line.
+    // A lone UTF-16 surrogate, as programs with UTF-16 strings send it, and a byte order mark before the
+    // line.
     for (id, line) in [
         (
             901,
@@ -120,7 +121,7 @@ async fn odd_lines_and_values_are_answered_and_change_nothing() {
     }
     let asked = String::from_utf8_lossy(&model.requests()[0].body).into_owned();
     assert!(asked.contains("half \u{fffd} of one"), "{asked}");
-    // A line nobody would write is not taken into memory, and the next one is heard.
+    // A line over the size limit is discarded without buffering it, and the next one is read.
     editor.raw(&"x".repeat((64 << 20) + 10)).await;
     assert!(editor.call("session/list", json!({})).await.is_ok());
     let errors = editor.heard.iter().filter(|(it, _)| it["error"]["code"] == -32700).count();
@@ -141,13 +142,14 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": answers.get(asked["method"], {})}), flush=True)
 "#;
 
-/// The command that a prompt of a server is, if a line tells it.
+/// The command for this MCP prompt, if the line announces it.
 fn told_command(line: &Value, name: &str) -> Option<Value> {
     let commands = line["params"]["update"]["availableCommands"].as_array().cloned().unwrap_or_default();
     commands.into_iter().find(|it| it["name"] == name)
 }
 
-/// Prompts of a server the editor brings are commands as soon as the server is there, before anything is asked.
+/// MCP prompts of the editor's servers become commands once the server is connected, before the first
+/// prompt.
 #[tokio::test]
 async fn prompts_of_servers_are_commands() {
     let (haft, model, mut editor) = stage([Turn::text("hello").always()], &[]).await;
@@ -164,8 +166,8 @@ async fn prompts_of_servers_are_commands() {
     editor.end().await;
 }
 
-/// An editor that is started from a menu knows nothing of what start-up files add to
-/// the search path: a program that is only there is found all the same, and said.
+/// An editor started from a desktop menu has a `PATH` without the additions of shell start-up files. A
+/// server program found only there is started, and a notice says so.
 #[tokio::test]
 async fn servers_that_only_the_login_shell_knows_are_found() {
     for sandboxed in [false, true] {
@@ -198,12 +200,12 @@ async fn servers_that_only_the_login_shell_knows_are_found() {
     }
 }
 
-/// Whether a command can be held on this machine.
+/// Whether this machine can sandbox commands.
 fn walls_hold(haft: &Haft) -> bool {
     haft.run(&["sandbox", "run", "--", "/bin/true"], "").status.success()
 }
 
-/// A server that never answers delays neither the session nor what is asked in it.
+/// An MCP server that never answers delays neither the session nor its prompts.
 #[tokio::test]
 async fn a_silent_server_delays_nothing() {
     let (haft, _model, mut editor) = stage([Turn::text("hello").always()], &[]).await;
@@ -216,7 +218,7 @@ async fn a_silent_server_delays_nothing() {
     editor.end().await;
 }
 
-/// Whether the server of a project starts is the person's decision, asked with the first prompt.
+/// The user is asked, with the first prompt, whether a project's MCP server may start.
 #[tokio::test]
 async fn servers_of_a_project_are_asked_about() {
     fn refuse(method: &str, _: &Value) -> Option<Value> {

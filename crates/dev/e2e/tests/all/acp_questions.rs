@@ -1,4 +1,4 @@
-//! Questions of the model to the person, as an editor shows them.
+//! AskUserQuestion, as an editor shows it.
 
 use haft_testkit::{MockModel, Script, Turn};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Random sessions of a random editor: every line fits the schema, every request is
-//! answered once, and what is loaded is what was shown.
+//! Random sessions with a random editor: every line is valid, every request is answered once, and a
+//! loaded session equals what was shown.
 
 use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::{
     editor::{EditorClient, prompt_params},
 };
 
-/// Numbers that look random, and are the same every time.
+/// A deterministic pseudo-random generator.
 pub struct EditorDice(u64);
 
 impl EditorDice {
@@ -80,7 +80,7 @@ fn random_turns(dice: &mut EditorDice, prompts: usize) -> Vec<Turn> {
     turns
 }
 
-/// Says yes, no or nothing that was offered.
+/// Answers with allow, reject, or an option that was not offered.
 fn fickle(method: &str, params: &Value) -> Option<Value> {
     if method != "session/request_permission" {
         return None;

@@ -1,4 +1,4 @@
-//! `haft agents`, `haft skills`, and agents in `haft -p`.
+//! `haft agents`, `haft skills`, and sub-agents in `haft -p`.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -32,7 +32,7 @@ fn kinds_are_listed_with_where_they_come_from_and_what_is_wrong() {
         json["agents"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["rev", "mine", "general-purpose", "Explore", "Plan"]);
     assert_eq!((&json["problems"][0]["line"], &json["problems"][0]["isLost"]), (&json!(1), &json!(true)));
-    // Why it is this model (pain 39).
+    // The listing says why an agent uses its model.
     let json = haft.command().args(["agents", "--json"]).env("CLAUDE_CODE_SUBAGENT_MODEL", "sonnet").output();
     let json: Value = serde_json::from_slice(&json.unwrap().stdout).unwrap();
     let of = |number: usize| (&json["agents"][number]["model"], json["agents"][number]["modelFrom"].as_str());
@@ -113,8 +113,8 @@ async fn rules_about_skills_decide() {
     }
 }
 
-/// A fork's request is its parent's but for the last two messages, byte for byte as
-/// they go over the wire; only where the cache is to end may differ.
+/// The request of a forked agent equals its parent's byte for byte, except for the last two messages and
+/// the cache markers.
 #[tokio::test]
 async fn a_fork_sends_the_bytes_of_its_parent() {
     let haft = Haft::new();
@@ -160,8 +160,8 @@ fn forget_marks(value: &mut Value) {
     }
 }
 
-/// What each agent used is in the result, and adds up to what it says about models
-/// and money; how many agents there were is counted.
+/// The result has the usage of each agent, which adds up to the totals by model and the cost, and the
+/// number of agents.
 #[tokio::test]
 async fn results_say_who_used_what() {
     let haft = Haft::new();

@@ -1,4 +1,4 @@
-//! Processes that are killed while many agents work: every ending is told once.
+//! Processes killed while many sub-agents work: the end of each is reported exactly once.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
@@ -10,8 +10,7 @@ use crate::common::Haft;
 
 const AGENTS: usize = 30;
 
-/// A model whose main agent starts all agents at once, and whose agents take
-/// different times.
+/// A model whose main agent starts all agents at once; the agents take different times.
 async fn model() -> MockModel {
     let start: Vec<Value> = (0..AGENTS)
         .map(|n| json!({"tool": {"name": "Agent", "input": {"description": format!("job {n}"), "prompt": format!("job-{n}-")}}}))
@@ -35,7 +34,7 @@ fn lines(path: &Path) -> Vec<Value> {
     text.lines().filter_map(|it| serde_json::from_str(it).ok()).collect()
 }
 
-/// How often the log of the main agent tells every run.
+/// How often the main agent's log reports the end of each agent.
 fn told(log: &Path) -> BTreeMap<String, usize> {
     let mut told = BTreeMap::new();
     for line in lines(log) {
@@ -46,7 +45,7 @@ fn told(log: &Path) -> BTreeMap<String, usize> {
     told
 }
 
-/// Runs that a call was told had begun.
+/// Agents whose start a call reported.
 fn launched(log: &Path) -> Vec<String> {
     let begun = |it: &Value| {
         (it["toolUseResult"]["status"] == "async_launched").then(|| it["toolUseResult"]["runId"].clone())
@@ -62,7 +61,8 @@ fn log_of(haft: &Haft) -> std::path::PathBuf {
 
 #[tokio::test]
 async fn every_ending_is_told_once_whenever_the_process_is_killed() {
-    // After how many requests it is killed, and how often: from before anybody began to when all reports are on their way.
+    // Kill after this many requests, possibly several times: from before the first agent starts to when
+    // all reports are pending.
     for kills in [&[1_usize][..], &[2], &[9], &[17], &[28], &[31], &[6, 4], &[12, 3, 2]] {
         let haft = Haft::new();
         let model = model().await;
@@ -98,7 +98,7 @@ async fn every_ending_is_told_once_whenever_the_process_is_killed() {
         assert!(doubled.is_empty(), "{kills:?}: told more than once: {doubled:?}");
         let lost: Vec<_> = launched.iter().filter(|it| !told.contains_key(*it)).collect();
         assert!(lost.is_empty(), "{kills:?}: never told: {lost:?} of {}", launched.len());
-        // What was told is in what the model was sent, each once.
+        // Each report in the log was sent to the model once.
         let last = model.requests().last().unwrap().json()["messages"].to_string();
         for run in lines(&log)
             .iter()
@@ -111,7 +111,7 @@ async fn every_ending_is_told_once_whenever_the_process_is_killed() {
                 assert_eq!(last.matches(&format!("<task-id>{id}")).count(), 1, "{kills:?}: {id}");
             }
         }
-        // Nobody is left behind as if it still worked.
+        // No agent is listed as running.
         let shown: Value = serde_json::from_str(
             haft.ok(&["sessions", "show", log.file_stem().unwrap().to_str().unwrap(), "--json"], "")
                 .lines()
@@ -125,8 +125,8 @@ async fn every_ending_is_told_once_whenever_the_process_is_killed() {
     }
 }
 
-/// A model whose agents act before they report: most append a line to a file that all
-/// share, every third writes a file into a worktree of its own.
+/// A model whose agents act before they report: most append a line to a shared file, every third writes
+/// a file in its own worktree.
 async fn acting_model(acted: &Path) -> MockModel {
     let is_apart = |n: usize| n.is_multiple_of(3);
     let start: Vec<Value> = (0..AGENTS)
@@ -161,10 +161,10 @@ async fn acting_model(acted: &Path) -> MockModel {
     MockModel::start(script).await.unwrap()
 }
 
-/// Killed at moments nobody chose, again and again, while agents act: nothing is done
-/// twice, every run that began is told once, what was written in a worktree is in it and
-/// listed, and one with nothing in it goes, or is listed with what is wrong with it.
-/// `HAFT_KILL_ROUNDS` for more rounds, `HAFT_KILL_SEED` for other moments.
+/// Kills the process repeatedly at random moments while agents work. No action happens twice; the end of
+/// each started agent is reported once; files written in a worktree are still there and the worktree is
+/// listed; an empty worktree is removed or listed with its problem. `HAFT_KILL_ROUNDS` sets the number
+/// of rounds, `HAFT_KILL_SEED` the moments.
 #[tokio::test]
 async fn kills_lose_no_work_and_do_nothing_twice() {
     let number =
@@ -227,14 +227,14 @@ async fn kills_lose_no_work_and_do_nothing_twice() {
         once.sort_unstable();
         once.dedup();
         assert_eq!(once.len(), count, "{about}: done twice: {done}");
-        // Agents of this session may go on in their worktrees; the next session clears away
-        // those with nothing in them.
+        // Agents of this session may be resumed in their worktrees; the next session removes the empty
+        // ones.
         assert!(start("something else", false).wait().await.unwrap().success(), "{about}");
         check_worktrees(&haft, &about);
     }
 }
 
-/// Every worktree is one that Haft lists, and what was written in it is there.
+/// Checks that every worktree on disk is listed and still has its files.
 fn check_worktrees(haft: &Haft, about: &str) {
     let listed = haft.ok(&["worktrees", "--json"], "");
     let left = std::fs::read_dir(haft.ws().join(".claude/worktrees")).into_iter().flatten().flatten();

@@ -1,4 +1,4 @@
-//! `haft cost`, and where else a lost cache is told.
+//! `haft cost`, and other output that reports prompt cache misses.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -9,8 +9,7 @@ use common::Haft;
 use haft_testkit::{MockModel, Script, Turn, UsageReply};
 use serde_json::{Value, json};
 
-/// Standard output and standard error of `haft -p` with a model that plays these
-/// turns.
+/// Runs `haft -p` with these turns; returns standard output and standard error.
 async fn run(haft: &Haft, turns: Vec<Turn>, args: &[&str]) -> (String, String) {
     let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let output = haft
@@ -30,7 +29,7 @@ async fn run(haft: &Haft, turns: Vec<Turn>, args: &[&str]) -> (String, String) {
     (stdout, stderr)
 }
 
-/// An answer that says what the cache did.
+/// A turn with these numbers of tokens written to and read from the cache.
 fn answer(text: &str, written: u64, read: u64) -> Turn {
     let usage = UsageReply {
         input_tokens: Some(7),
@@ -58,12 +57,12 @@ async fn a_loss_is_told_with_what_the_provider_counted() {
     assert!(!haft.run(&["cost"], "").status.success(), "there is nothing yet");
     let (_, stderr) = run(&haft, vec![answer("One.", 20_000, 0)], &[]).await;
     assert_eq!(stderr, "");
-    // It goes on from what is cached.
+    // The cache is hit.
     let (_, stderr) = run(&haft, vec![answer("Two.", 100, 20_000)], &["--continue"]).await;
     assert_eq!(stderr, "");
     assert_eq!(cost(&haft)["busts"], json!([]));
     assert!(haft.ok(&["cost"], "").contains("The cached prefix was never lost."));
-    // Another model has cached nothing.
+    // Another model has its own cache.
     let other = ["--continue", "--model", "claude-sonnet-4-5"];
     let (stdout, stderr) = run(&haft, vec![answer("Three.", 20_200, 0)], &other).await;
     assert_eq!(stdout, "Three.\n");
@@ -71,7 +70,7 @@ async fn a_loss_is_told_with_what_the_provider_counted() {
         stderr,
         "haft: the provider's cache was lost (model_changed): 20 100 tokens were billed again; see `haft cost`\n"
     );
-    // The same request, and the provider has forgotten.
+    // The request is unchanged, but the provider has evicted it.
     let json = [&other[..], &["--output-format", "json"]].concat();
     let (stdout, _) = run(&haft, vec![answer("Four.", 20_300, 0)], &json).await;
     let result: Value = serde_json::from_str(&stdout).unwrap();
@@ -136,7 +135,7 @@ async fn sessions_from_before_this_report_show_what_they_know() {
     assert_eq!((&known["usage"], &known["busts"]), (&whole["usage"], &json!([])));
     assert_eq!(known["usd"], whole["usd"]);
     assert!(haft.ok(&["cost"], "").contains("older than this report"));
-    // And it goes on.
+    // Then the cache is hit again.
     run(&haft, vec![Turn::text("On.")], &["--continue"]).await;
     let known = cost(&haft);
     assert_eq!((&known["complete"], &known["requests"]), (&json!(false), &json!(3)), "{known}");

@@ -44,7 +44,7 @@ fn what_is_due_runs_once_unattended_and_is_written_down() {
     let haft = Haft::new();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let model = runtime.block_on(MockModel::start(Script::from_turns([Turn::text("All is well.")]))).unwrap();
-    // Once a year, and that was some time ago: one run makes up for it.
+    // A yearly slot in the past: one run makes up for it.
     stored(&haft, |job| job["cron"] = json!("0 0 2 1 *"));
     let due = || {
         let mut command = haft.command();
@@ -83,7 +83,7 @@ fn what_cannot_run_is_said_and_runs_no_second_time() {
     assert_eq!(runs.len(), 1, "{runs:?}");
     assert_eq!(runs[0]["outcome"]["is"], "not_started");
     assert!(runs[0]["outcome"]["reason"].as_str().unwrap().contains("/nowhere/at/all"));
-    // A project that holds prompts runs none of them.
+    // Prompts in a project's file are not run.
     haft.write(
         ".claude/scheduled_tasks.json",
         r#"{"tasks":[{"id":"x","cron":"* * * * *","prompt":"evil"}]}"#,
@@ -92,7 +92,7 @@ fn what_cannot_run_is_said_and_runs_no_second_time() {
     assert_eq!(self::runs(&haft).len(), 1);
 }
 
-/// A job edits files only if it was stored so, and never where today's settings want less.
+/// A job edits files only if it was stored with that mode and the current settings are not stricter.
 #[test]
 fn a_job_runs_in_its_mode_or_in_less() {
     for (mode, today, edits) in
@@ -125,8 +125,8 @@ fn a_job_runs_in_its_mode_or_in_less() {
     }
 }
 
-/// A disk that is full between the claim and the run: nothing is begun that nobody
-/// could know of, and its time is not lost.
+/// The disk fills up between claiming the slot and the run: a run that cannot be recorded does not
+/// start, and its slot is not lost.
 #[test]
 fn what_cannot_be_written_down_is_not_begun_and_runs_later() {
     let haft = Haft::new();
@@ -155,7 +155,7 @@ fn what_cannot_be_written_down_is_not_begun_and_runs_later() {
     assert!(due().status.success());
     assert_eq!((runs(&haft).len(), model.requests().len()), (1, 1));
     assert!(haft.ok(&["cron", "list"], "").contains("nothing is stored"));
-    // A run whose end nobody wrote down is not forgotten.
+    // A run without a recorded end is still reported.
     let line = r#"{"job":"0a1b2c3d","slot":"2026-02-02T00:00:00Z","why":"scheduled","began":"2026-02-02T00:00:00Z","ended":"2026-02-02T00:00:00Z","outcome":{"is":"began"}}"#;
     let before = std::fs::read_to_string(&list).unwrap();
     std::fs::write(&list, format!("{before}{line}\n")).unwrap();

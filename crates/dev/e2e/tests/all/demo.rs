@@ -1,4 +1,4 @@
-//! `haft demo` on a machine that has nothing: no key, no home, no network.
+//! `haft demo` on a bare machine: no key, no home, no network.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use std::{
@@ -40,7 +40,7 @@ fn a_recorded_model_repairs_a_project_with_real_tools() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "something was left behind");
 }
 
-/// Without the programs of its project nothing would be as the model says.
+/// A missing program of the demo project is named.
 #[test]
 fn what_the_demo_needs_and_is_not_there_is_named() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,9 +1,8 @@
-//! `HAFT_LOG`: a hang can be explained from the lines, and nothing is written
-//! that was not asked for.
+//! `HAFT_LOG`: its lines show where a call is, and without it nothing is written.
 
 use crate::common::Haft;
 
-/// Runs one command through the tool and gives back its log and its errors.
+/// Runs one command through the tool; returns the log and standard error.
 fn logged(filter: Option<&str>) -> (String, String) {
     let haft = Haft::new();
     let file = haft.dir.path().join("log");

@@ -1,4 +1,4 @@
-//! The first hour: what is said must work when it is followed word by word.
+//! A new user's first hour: the advice Haft prints works when it is followed literally.
 
 use std::process::Stdio;
 
@@ -33,7 +33,7 @@ fn bash(command: &str) -> Vec<Turn> {
     vec![Turn::tool("Bash", json!({"command": command})), Turn::text("over")]
 }
 
-/// The words between two marks.
+/// The text between two markers.
 fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
     let from = text.find(start).unwrap_or_else(|| panic!("no {start} in {text}")) + start.len();
     text[from..].split(end).next().unwrap()
@@ -51,13 +51,13 @@ async fn the_way_out_of_a_denial_works_as_it_stands() {
         assert!(!denied.stderr.contains("Go on without it"), "{}", denied.stderr);
         let log = haft.ok(&["permissions", "log"], "");
         assert!(log.contains("nobody was there to ask") && !log.contains("asked: "), "{log}");
-        // Once, with the flag.
+        // The advice for this one run: a flag.
         let flag = between(&denied.stderr, "to allow it once: ", "; in this project").to_owned();
         let words = shell_words(&flag);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let once = play(&haft, bash(command), &[&["-p", "go"], &words[..2]].concat(), "").await;
         assert_eq!(once.code, Some(0), "{flag}: {}", once.stderr);
-        // From now on, with the command, though nobody trusted this folder.
+        // The advice for good: a command, which works in an untrusted project.
         let for_good = between(&denied.stderr, "from now on: haft ", "\n").to_owned();
         let words = shell_words(&for_good);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -65,7 +65,7 @@ async fn the_way_out_of_a_denial_works_as_it_stands() {
         assert!(said.contains("matches: "), "{said}");
         let after = play(&haft, bash(command), &["-p", "go"], "").await;
         assert_eq!(after.code, Some(0), "{for_good}: {}", after.stderr);
-        // The log says what decided, and the rule can be taken back.
+        // The log names the rule that decided, and the rule can be revoked.
         let log = haft.ok(&["permissions", "log"], "");
         assert!(log.contains("allow") && log.contains("rule Bash("), "{log}");
         let rules: Vec<&str> = words[2..].to_vec();
@@ -75,7 +75,7 @@ async fn the_way_out_of_a_denial_works_as_it_stands() {
     }
 }
 
-/// Words as a shell takes them: this is what pasting does.
+/// Splits a line like a shell, as pasting it would.
 fn shell_words(line: &str) -> Vec<String> {
     let script = format!("for word in {line}; do printf '%s\\n' \"$word\"; done");
     let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
@@ -95,8 +95,8 @@ fn rules_that_make_no_sense_are_refused() {
     }
 }
 
-/// Commands that find nothing, or were given something that is not there, say so and what
-/// to do, with the exit code that scripts expect.
+/// A command with nothing to show, or with an unknown argument, says so and what to do, with the
+/// documented exit code.
 #[test]
 fn nothing_is_answered_with_silence() {
     let haft = Haft::new();
@@ -136,8 +136,8 @@ fn nothing_is_answered_with_silence() {
     assert!(!haft.ok(&["permissions", "explain", "ls"], "").is_empty());
 }
 
-/// A home that is no directory or depends on where one stands counts as none; keys that
-/// cannot be read do not count, or say what to do.
+/// A home that is not a directory, or is relative, is ignored. Unreadable key files are ignored or
+/// reported with advice.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_strange_home_stops_nobody() {
     let model = MockModel::start(Script::from_turns(vec![Turn::text("x").always()])).await.unwrap();
@@ -240,13 +240,14 @@ async fn the_first_request_says_where_it_is() {
     git(&["add", "a.txt"]);
     git(&["commit", "-qm", "Begin with a letter"]);
     haft.write("b.txt", "y\n");
-    // A repository that would run programs of its own when it is looked at.
+    // A repository configured to run a program when git reads it.
     let trap = haft.dir.path().join("trapped");
     git(&["config", "core.fsmonitor", &format!("touch {}", trap.display())]);
     git(&["config", "filter.evil.clean", &format!("touch {}; cat", trap.display())]);
     haft.write(".git/info/attributes", "* filter=evil\n");
     haft.write("a.txt", "changed\n");
-    // Git has a moment to look around; a session of a machine that is too busy begins without it.
+    // Reading the git state has a time limit; on a busy machine a session starts without it, so try
+    // again.
     let begin = std::time::Instant::now();
     let ran = loop {
         let ran = play(&haft, vec![Turn::text("x")], &["-p", "what is this?"], "piped words\n").await;
@@ -277,7 +278,7 @@ async fn the_first_request_says_where_it_is() {
     assert!(said.contains("what is this?\\n\\n<stdin>\\npiped words\\n</stdin>"), "{said}");
     let tools = serde_json::to_string(&ran.requests[0]["tools"]).unwrap();
     assert!(!tools.contains(r"\n/"), "line breaks of the source");
-    // What is rarely needed comes on demand.
+    // Rarely used tools are loaded on demand.
     let names = declared(&ran.requests[0]);
     assert!(["Config", "NotebookEdit", "Sleep"].iter().all(|it| !names.contains(it)), "{names:?}");
 }
@@ -291,7 +292,8 @@ async fn large_results_can_be_read_back() {
         &[json!({"name": "Bash", "input": {"command": print}})],
     );
     assert!(text(&reports[0]).contains("row 1 of it"));
-    // In one session with nobody to ask: printed, then looked at by the path that was named.
+    // One session without approver: a background command prints, then its output file is read by the
+    // path that was reported.
     let mut child = haft.spawn(&["tool", "run", "--allowedTools", "Bash(for i in *)"]);
     let mut input = child.stdin.take().unwrap();
     let mut lines = std::io::BufReader::new(child.stdout.take().unwrap());
@@ -311,7 +313,7 @@ async fn large_results_can_be_read_back() {
         json!({"name": "Grep", "input": {"pattern": "row 12345 ", "path": path, "output_mode": "content"}}),
     );
     assert!(text(&found).contains("row 12345 of it"), "{found}");
-    // Not what others keep beside it.
+    // The output of other sessions in the same directory is not readable.
     let beside = haft.home().join(".haft/tasks/another-session/bash_1.out");
     std::fs::create_dir_all(beside.parent().unwrap()).unwrap();
     std::fs::write(&beside, "secret").unwrap();
@@ -341,7 +343,7 @@ async fn what_runs_in_the_background_is_never_ended_in_silence() {
         stderr.contains("ended with the session, in the background: bash_1 (echo begun; sleep 600)"),
         "{stderr}"
     );
-    // Whoever goes on is told, and can still see what it printed.
+    // A resumed session is told about the command and can read its output.
     let look =
         vec![Turn::tool("TaskOutput", json!({"task_id": "bash_1", "block": false})), Turn::text("seen")];
     let ran = play(&haft, look, &["-p", "what became of it?", "--continue"], "").await;
@@ -407,12 +409,11 @@ fn a_diff_is_a_patch() {
     assert!(undone.contains("removed ") && !undone.contains("restored"), "{undone}");
 }
 
-/// A call that takes long says so, and one that is done is told at once, in the
-/// frames of those who read along.
+/// A long call reports progress, and the end of a call is reported at once, in the SDK's frames.
 #[tokio::test]
 async fn frames_tell_how_far_calls_are() {
     let haft = Haft::new();
-    // Prints until it was seen for long enough.
+    // Prints for long enough to be observed.
     let command = "for i in $(seq 1 25); do echo $i; sleep 0.1; done";
     let args = ["-p", "go", "--output-format", "stream-json", "--permission-mode", "bypassPermissions"];
     let ran = play(&haft, bash(command), &args, "").await;
@@ -474,7 +475,7 @@ async fn the_mock_model_logs_what_it_refuses_and_what_follows() {
     let mut out = std::io::BufReader::new(server.stdout.take().unwrap());
     std::io::BufRead::read_line(&mut out, &mut first).unwrap();
     let address = first.trim().trim_start_matches("http://").to_owned();
-    // Some ask first whether anybody is there, or want an answer in one piece.
+    // Some clients probe first, or request without streaming.
     let ask = |head: &str| {
         use std::io::{Read as _, Write as _};
         let mut stream = std::net::TcpStream::connect(&address).unwrap();
@@ -510,7 +511,7 @@ async fn the_mock_model_logs_what_it_refuses_and_what_follows() {
     assert_eq!(refused, [false, false, false, true, false]);
 }
 
-/// No line of any help is wider than the terminal.
+/// No line of any help text is wider than the terminal.
 #[test]
 fn help_fits_narrow_terminals() {
     fn check(haft: &Haft, columns: usize, words: &[String]) -> usize {
@@ -521,7 +522,7 @@ fn help_fits_narrow_terminals() {
         for line in help.lines() {
             assert!(line.chars().count() <= columns, "{words:?} at {columns}: {line:?}");
         }
-        // The names of the commands below this one, in one list or in groups, and then those.
+        // Collects the subcommands, listed in one list or in groups, and then their own subcommands.
         let mut is_list = false;
         let names = help.lines().filter(|line| {
             if !line.starts_with(' ') {

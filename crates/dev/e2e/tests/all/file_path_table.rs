@@ -1,5 +1,5 @@
-//! The shared table of file paths, with the tools themselves: what must not be
-//! reached is not reached, and nothing hangs.
+//! The shared table of file paths, run with the real tools: forbidden paths are not reached, and no call
+//! hangs.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -17,7 +17,7 @@ use std::{
 use common::corpus;
 use serde_json::{Value, json};
 
-/// One row in a place of its own.
+/// A row of the table in its own directory.
 struct Row {
     row: Value,
     dir: tempfile::TempDir,
@@ -49,7 +49,7 @@ impl Row {
             "Write" => input["content"] = json!("written\n"),
             "Edit" => {
                 let path = self.top.join("ws").join(input["file_path"].as_str().unwrap());
-                // Opening a pipe would wait for ever; only files have a first line.
+                // Opening a FIFO would block; only regular files have a first line.
                 let text = if path.is_file() {
                     fs::read_to_string(&path).unwrap_or_default()
                 } else {
@@ -85,7 +85,7 @@ impl Row {
         Session { child }
     }
 
-    /// Everything outside of the workspace, to see whether it changed.
+    /// All files outside the workspace, to detect changes.
     fn outside(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut found = Vec::new();
         let mut todo = vec![self.top.join("out"), self.top.join("home"), self.top.join("add")];
@@ -103,7 +103,7 @@ impl Row {
         found
     }
 
-    /// What happens between Read and Edit.
+    /// The change made between Read and Edit.
     fn race(&self) {
         let Some(kind) = self.row["race"]["kind"].as_str() else { return };
         let path = self.top.join("ws").join(self.row["input"]["file_path"].as_str().unwrap());
@@ -126,7 +126,7 @@ impl Row {
     }
 }
 
-/// A running `haft tool run`.
+/// A running `haft tool run` process.
 struct Session {
     child: Child,
 }
@@ -136,7 +136,7 @@ impl Session {
         let stdin = self.child.stdin.as_mut().unwrap();
         writeln!(stdin, "{}", json!({ "name": name, "input": input })).unwrap();
         let mut line = String::new();
-        // One report per call; nothing else is written.
+        // Standard output has one report per call and nothing else.
         BufReader::new(self.child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap_or_else(|err| panic!("{err}: {line}"))
     }
@@ -168,7 +168,7 @@ fn prepare(op: &Value) {
     }
 }
 
-/// What is wrong with how a row went.
+/// Runs a row; returns what differs from the expectation.
 fn problem(row: &Row) -> Option<String> {
     let before = row.outside();
     let tool = row.row["tool"].as_str().unwrap();
@@ -176,7 +176,7 @@ fn problem(row: &Row) -> Option<String> {
     let input = row.input();
     let mut session = row.start();
     let is_change = matches!(tool, "Edit" | "Write");
-    // What may be changed was read before; what may not need not be.
+    // A file that may be changed has to be read first; a denied change needs no read.
     if is_change && !matches!(expect, "ask" | "deny" | "not_allow") {
         session.call("Read", &row.row["input"]);
     }
@@ -184,7 +184,7 @@ fn problem(row: &Row) -> Option<String> {
     let started = Instant::now();
     let report = session.call(tool, &input);
     let elapsed = started.elapsed();
-    // Ten times as long as asked for: the machine may be busy, a pipe waits for ever.
+    // Ten times the row's limit: the machine may be busy, while a FIFO would block forever.
     let limit = Duration::from_millis(10 * row.row["max_ms"].as_u64().unwrap_or(6_000));
     let (failed, denied) = (report["is_error"] == true, report["error_kind"] == "denied");
     let fits = match expect {

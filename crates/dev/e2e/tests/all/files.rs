@@ -1,5 +1,4 @@
-//! Files through the real binary: what a person sees, and what hostile files
-//! can do to the process.
+//! Files through the real binary: what a user sees, and what malicious files can do to the process.
 #![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -32,7 +31,7 @@ fn looking_prints_like_the_usual_commands() {
     for (name, input, want) in rows {
         assert_eq!(call(&haft, name, &input), want, "{name} {input}");
     }
-    // What is worth knowing beside the answer is on standard error.
+    // Remarks go to standard error.
     let none = haft.run(&["tool", "call", "Grep", r#"{"pattern": "nowhere"}"#], "");
     assert!(String::from_utf8_lossy(&none.stderr).contains("0 matches in 2 files"));
     let page = haft.run(&["tool", "call", "Read", r#"{"file_path": "src/a.txt", "limit": 1}"#], "");
@@ -58,7 +57,7 @@ fn a_single_call_may_read_first() {
     assert_eq!(diff["changes"][0]["structuredPatch"][0]["lines"], json!(["-one", "+two"]));
 }
 
-/// On a terminal, there are colours; `NO_COLOR` and pipes have none.
+/// Colours appear on a terminal, but not with `NO_COLOR` or in a pipe.
 #[test]
 fn colours_are_for_terminals() {
     let haft = Haft::new();
@@ -91,7 +90,7 @@ fn colours_are_for_terminals() {
     assert!(!shown.contains('\u{1b}') && shown.contains("a.txt:1:two"), "{shown}");
 }
 
-/// A document with one page, its content and its resources.
+/// A PDF document with one page, this content and these resources.
 fn pdf(content: &[u8], resources: &str, more: &[Vec<u8>]) -> Vec<u8> {
     let mut objects = vec![
         b"<</Type/Catalog/Pages 2 0 R>>".to_vec(),
@@ -129,7 +128,7 @@ fn hostile_documents_stay_in_their_process() {
         b"/F Do /F Do",
         "/Type/XObject/Subtype/Form/BBox[0 0 60 80]/Resources<</XObject<</F 5 0 R>>>>",
     );
-    // Hexadecimal doubles nothing, but five layers of it nest; the dictionary is deeper than any stack.
+    // A dictionary nested deeper than the stack allows.
     let deep = format!("<<{}1{}>>", "/A <<".repeat(60_000), ">>".repeat(60_000));
     let documents = [
         ("self.pdf", pdf(&stream(b"/F Do", ""), "<</XObject<</F 5 0 R>>>>", &[form])),
@@ -155,8 +154,8 @@ fn hostile_documents_stay_in_their_process() {
 #[test]
 fn the_worker_has_limits() {
     let haft = Haft::new();
-    // A picture that claims more than fits is refused before anything is unpacked, and one that is
-    // none gives an answer as well.
+    // An image with huge dimensions is refused before decoding; one that is not an image gets an answer,
+    // too.
     std::fs::write(haft.ws().join("x.bin"), b"\x89PNG\r\n\x1a\n").unwrap();
     let worker = |task: &str, file: &str| {
         let file = std::fs::File::open(haft.ws().join(file)).unwrap();
@@ -169,7 +168,7 @@ fn the_worker_has_limits() {
     assert_eq!(worker("nonsense", "x.bin"), "");
 }
 
-/// Lines that a command printed were seen.
+/// Lines that a command printed count as read, so the file can be edited.
 #[test]
 fn what_commands_show_counts_as_read() {
     let text: String = (1..=40).map(|n| format!("line number {n}\n")).collect();
@@ -182,7 +181,7 @@ fn what_commands_show_counts_as_read() {
         ("sed -n '15,25p' f.txt", true),
         ("grep -n 'number 2' f.txt", true),
         ("grep 'number 2' f.txt", true),
-        // Something else, or changed on the way.
+        // Other output, or output that was transformed.
         ("cat f.txt | tr a-z A-Z", false),
         ("wc f.txt", false),
         ("echo 'line number 20'", false),

@@ -1,6 +1,5 @@
-//! One engine under every face: the same scripted session through each of them
-//! gives the same requests and the same log; flags work in every face they make
-//! sense for, and are refused with a reason elsewhere.
+//! All frontends share one engine: the same scripted session gives the same requests and the same log in
+//! each. Flags work in every frontend they make sense for, and others reject them with a reason.
 
 use std::{path::Path, process::Stdio, sync::Arc};
 
@@ -18,7 +17,7 @@ use crate::common::Haft;
 
 const PROMPT: &str = "/greet @a.txt";
 
-/// Every face a whole session can be run through.
+/// Every frontend that can run a whole session.
 #[derive(Clone, Copy, Debug)]
 enum Face {
     Text,
@@ -43,7 +42,7 @@ fn script() -> Script {
     ])
 }
 
-/// Settings, a command, a skill and hooks that every face has to honour.
+/// A project with settings, a command, a skill and hooks, which every frontend must honour.
 fn project() -> Haft {
     let haft = Haft::new();
     haft.write("a.txt", "one\n");
@@ -82,12 +81,12 @@ async fn run(face: Face, haft: &Haft, model: &MockModel) {
     assert!(said.contains("And the command has ended."), "{face:?}: {said}");
 }
 
-/// Lets the command in the background end when the turn that began it is over.
+/// Ends the background command after the turn that started it.
 async fn end_command(haft: &Haft, model: &MockModel) {
     model.wait_until(|requests| 3 <= requests.len()).await;
     let hooks = haft.home().join("hooks.txt");
     let begin = std::time::Instant::now();
-    // Its last hook has run, or has had time enough.
+    // Wait until the last hook has run, at most 10 s.
     while !std::fs::read_to_string(&hooks).unwrap_or_default().contains("stop") {
         if 10 < begin.elapsed().as_secs() {
             break;
@@ -143,20 +142,20 @@ async fn library(haft: &Haft, model: &MockModel) {
     }
 }
 
-/// What a face sent, without what differs from run to run.
+/// The model requests of a frontend, without parts that differ between runs.
 fn requests(model: &MockModel, haft: &Haft) -> Vec<Value> {
     let sent = model.requests();
     sent.iter()
         .map(|request| {
             let mut body = request.json();
-            // The name of the conversation at the provider.
+            // Contains the session id.
             body.as_object_mut().unwrap().remove("metadata");
             plain(body, haft)
         })
         .collect()
 }
 
-/// The lines of the only log, without what differs from run to run.
+/// Lines of the only session log, without parts that differ between runs.
 pub fn log_lines(haft: &Haft) -> Vec<Value> {
     let mut logs = Vec::new();
     for root in [".haft", ".claude"] {
@@ -179,7 +178,7 @@ fn collect(dir: &Path, found: &mut Vec<std::path::PathBuf>) {
     }
 }
 
-/// Leaves out names, times, places, sizes that depend on them, and who wrote it.
+/// Removes ids, times, paths, sizes that depend on them, and the frontend's name.
 fn plain(value: Value, haft: &Haft) -> Value {
     const DIFFERS: &[&str] = &[
         "uuid",
@@ -217,10 +216,10 @@ fn plain(value: Value, haft: &Haft) -> Value {
             let text = text.replace(&dir, "DIR");
             let key = dir.replace(|it: char| !it.is_ascii_alphanumeric(), "-");
             let text = text.replace(&key, "KEY");
-            // Who can answer is what faces differ in.
+            // Frontends differ in whether an approver is available.
             let nobody = "Nobody can answer: what needs a yes is denied, so do not wait for one";
             let text = text.replace(nobody, "WHO").replace("A person answers questions", "WHO");
-            // Names of sessions, tasks and output files.
+            // Ids of sessions, tasks and output files.
             let words = text.split_inclusive(|it: char| !(it.is_ascii_alphanumeric() || it == '-'));
             let words = words.map(|word| {
                 let name = word.trim_end_matches(|it: char| !(it.is_ascii_alphanumeric() || it == '-'));
@@ -255,7 +254,8 @@ async fn one_scripted_session_is_the_same_through_every_face() {
                 for (at, (a, b)) in requests.iter().zip(sent).enumerate() {
                     assert_eq!(a, b, "request {at} of {face:?} against {first:?}");
                 }
-                // A call starts when it may: where that line stands among its neighbours is left open.
+                // Concurrent calls start in any order, so the position of their `started` lines is
+                // ignored.
                 let kinds = |lines: &[Value]| -> Vec<String> {
                     let lines = lines.iter().filter(|it| it["kind"] != "started");
                     lines.map(|it| format!("{} {}", it["type"], it["kind"])).collect()

@@ -1,5 +1,5 @@
-//! Looking at a repository needs no question, whatever its settings name; what is
-//! not the repository's, and what rules deny, stays as it is.
+//! Reading a repository needs no prompt, whatever the repository's configuration names. Paths outside it
+//! and denied paths stay protected.
 
 use std::{os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
@@ -73,7 +73,7 @@ fn looking_asks_nobody_and_runs_nothing() {
         }
     }
     assert!(!mark.exists(), "the repository ran something");
-    // The same line in a shell is another matter: git would run what the repository names.
+    // The same command in Bash asks: git would run programs that the repository configures.
     let line = json!({"name": "Bash", "input": {"command": "git status"}});
     let changing = json!({"name": "Git", "input": {"operation": "add", "paths": ["a.txt"]}});
     for call in [line, changing] {
@@ -99,7 +99,7 @@ fn rules_and_other_repositories_bind_as_ever() {
         json!({"operation": "log", "patch": true}),
         json!({"operation": "show"}),
         json!({"operation": "diff", "from": "HEAD~1"}),
-        // A branch with the name of a file is no file.
+        // A branch with the name of a file is not taken for the file.
         json!({"operation": "diff", "from": "a.txt~1", "to": "a.txt"}),
         json!({"operation": "log", "patch": true, "to": "a.txt"}),
         json!({"operation": "blame", "paths": ["secret.txt"]}),
@@ -108,7 +108,7 @@ fn rules_and_other_repositories_bind_as_ever() {
     }
     refused(&["--disallowedTools", "Bash(git log:*)"], json!({"operation": "log"}));
     refused(&["--disallowedTools", "Git"], json!({"operation": "status"}));
-    // Not of the workspace, or not of this repository.
+    // Outside the workspace, or outside this repository.
     let other = haft.dir.path().join("other");
     std::fs::create_dir_all(&other).unwrap();
     git(&other, &["init", "-q"]);

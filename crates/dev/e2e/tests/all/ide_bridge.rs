@@ -1,4 +1,4 @@
-//! An editor with the plugin that Claude Code talks to lends its selection.
+//! An editor with the Claude Code extension provides its selection and shows diffs.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -35,7 +35,7 @@ fn plugin(token: &str, words: &[String]) -> EditorPlugin {
     EditorPlugin(child, port.trim().parse().unwrap())
 }
 
-/// The file by which the editor is found.
+/// Writes the lock file by which the editor is found.
 fn lock(haft: &Haft, editor: &EditorPlugin, token: &str) {
     let lock = json!({"pid": editor.0.id(), "workspaceFolders": [haft.ws()], "ideName": "Some", "transport": "ws",
         "authToken": token});
@@ -45,7 +45,7 @@ fn lock(haft: &Haft, editor: &EditorPlugin, token: &str) {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-/// What is selected comes with the prompt, unless the file may not be read.
+/// The editor's selection is sent with the prompt, unless a rule denies reading the file.
 #[tokio::test]
 async fn what_is_selected_comes_with_the_prompt() {
     for (file, deny, want) in [
@@ -116,7 +116,8 @@ async fn the_selection_of_the_editor_is_a_tool_and_a_wrong_token_is_no_editor() 
     }
 }
 
-/// A change is shown in the editor, too, and what is said there counts: the host is never answered.
+/// A change is also shown in the editor and can be accepted or rejected there; the SDK host need not
+/// answer.
 #[tokio::test]
 async fn a_change_is_agreed_to_or_rejected_in_the_editor() {
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};

@@ -1,4 +1,4 @@
-//! `haft import`: what other agents have becomes ours, or is named with a reason.
+//! `haft import`: the setup of other agents is converted, or reported with a reason.
 
 use crate::common::Haft;
 use serde_json::{Value, json};
@@ -13,21 +13,21 @@ fn import(haft: &Haft, args: &[&str]) -> Vec<(String, String, String)> {
     steps.map(|it| (word(it, "theirs"), word(it, "outcome"), word(it, "why") + &word(it, "note"))).collect()
 }
 
-/// The outcome of the step whose name begins so.
+/// The outcome of the step whose name starts like this.
 fn outcome<'a>(steps: &'a [(String, String, String)], theirs: &str) -> (&'a str, &'a str) {
     let found = steps.iter().find(|it| it.0.contains(theirs));
     let found = found.unwrap_or_else(|| panic!("no {theirs}: {steps:#?}"));
     (&found.1, &found.2)
 }
 
-/// A second run changes nothing: every byte of what is ours stays.
+/// A second import leaves every file of Haft unchanged, byte for byte.
 fn second_run_changes_nothing(haft: &Haft, from: &str) {
     let ours = |haft: &Haft| {
         let mut all = Vec::new();
         for root in [haft.home().join(".haft"), haft.ws().join(".haft"), haft.ws().join(".mcp.json")] {
             files(&root, &mut all);
         }
-        // What settings were when they were last good is kept when they are read.
+        // The last valid settings are cached whenever they are read.
         all.retain(|(name, _): &(String, Vec<u8>)| !name.contains("/.haft/cache/"));
         all
     };
@@ -89,7 +89,7 @@ trust_level = "trusted"
     haft.write_home(".codex/prompts/fix.md", "Fix $ARGUMENTS");
     haft.write_home(".codex/skills/deploy/SKILL.md", "---\nname: deploy\ndescription: d\n---\n");
     haft.write_home(".codex/auth.json", r#"{"OPENAI_API_KEY": "sk-other-secret"}"#);
-    // Looking changes nothing.
+    // A dry run changes nothing.
     let steps = import(&haft, &["codex", "--dry-run"]);
     assert_eq!(outcome(&steps, "mcp_servers.docs").0, "would take");
     assert!(!haft.home().join(".haft").exists());
@@ -118,7 +118,7 @@ trust_level = "trusted"
     files(&haft.home().join(".haft"), &mut all);
     assert!(all.iter().all(|(_, bytes)| !String::from_utf8_lossy(bytes).contains("secret")));
     second_run_changes_nothing(&haft, "codex");
-    // What was taken works: the list of servers and commands knows it.
+    // The imported servers and commands are listed.
     assert!(haft.ok(&["skills"], "").contains("/fix"));
 }
 
@@ -140,7 +140,7 @@ fn gemini() {
     haft.write_home(".gemini/GEMINI.md", "Know this.");
     haft.write_home(".gemini/commands/git/log.toml", "description = \"d: x\"\nprompt = \"Show {{args}}\"");
     haft.write_home(".gemini/commands/run.toml", "prompt = \"!{ls}\"");
-    // A rule that allows is not taken without a yes.
+    // An allow rule is not imported without confirmation.
     let steps = import(&haft, &["gemini"]);
     let (how, why) = outcome(&steps, "run_shell_command(git status)");
     assert!(how == "not taken" && why.contains("--yes"), "{why}");
@@ -157,7 +157,7 @@ fn gemini() {
         json!({"type": "http", "url": "https://example.org/mcp", "headers": {"Authorization": "Bearer ${B_AUTHORIZATION}"}})
     );
     let permissions = settings(&haft)["permissions"].clone();
-    // There, files beyond the project are never read or changed.
+    // The other agent never reads or changes files outside the project, so the rule is restricted.
     assert_eq!(permissions["allow"], json!(["Bash(git status:*)", "Edit(./**)"]));
     assert_eq!(permissions["deny"], json!(["Bash(rm:*)", "mcp__a__drop"]));
     let command = std::fs::read_to_string(haft.home().join(".haft/commands/git/log.md")).unwrap();
@@ -197,7 +197,7 @@ fn opencode() {
     assert_eq!(permissions["ask"], json!(["Edit", "Write"]));
     assert_eq!(permissions["deny"], json!(["Bash(git push *)", "WebFetch"]));
     assert_eq!(permissions["allow"], json!(["Bash(npm test)"]));
-    // What is the project's stays the project's.
+    // Project files of the other agent become project files of Haft.
     let project: Value =
         serde_json::from_str(&std::fs::read_to_string(haft.ws().join(".mcp.json")).unwrap()).unwrap();
     assert_eq!(project["mcpServers"]["p"]["command"], "srv");
@@ -206,16 +206,16 @@ fn opencode() {
     assert!(agents["agents"].as_array().unwrap().iter().any(|it| it["name"] == "review"), "{agents}");
 }
 
-/// There the last rule that fits counts; what comes of it here is never looser.
+/// In opencode the last matching rule wins; the imported rules are never more permissive.
 #[test]
 fn rules_of_opencode_are_taken_in_their_order() {
     for (rules, allow, ask, deny) in [
-        // A usual list: everything is asked about but what follows.
+        // A typical list: everything asks except the following entries.
         (r#"{"*": "ask", "npm *": "allow"}"#, json!(["Bash(npm *)"]), Value::Null, Value::Null),
-        // The last one takes it back.
+        // The last entry overrides the first.
         (r#"{"npm *": "allow", "*": "ask"}"#, Value::Null, json!(["Bash"]), Value::Null),
         (r#"{"npm *": "allow", "*": "deny"}"#, Value::Null, Value::Null, json!(["Bash"])),
-        // Here a denial wins over everything.
+        // In Haft deny wins over everything.
         (r#"{"*": "deny", "git status": "allow"}"#, Value::Null, Value::Null, json!(["Bash"])),
         (r#"{"*": "allow", "rm *": "deny"}"#, json!(["Bash"]), Value::Null, json!(["Bash(rm *)"])),
         (r#"{"git push": "ask", "*": "allow"}"#, json!(["Bash"]), json!(["Bash(git push)"]), Value::Null),
@@ -231,7 +231,7 @@ fn rules_of_opencode_are_taken_in_their_order() {
     }
 }
 
-/// There it is asked about what lies beyond the project, whatever is allowed.
+/// opencode asks about files outside the project even if everything is allowed.
 #[test]
 fn files_beyond_the_project_are_asked_about() {
     let haft = Haft::new();
@@ -333,10 +333,10 @@ fn what_is_broken_or_not_there_is_said() {
     );
 }
 
-/// What comes of an entry: its name there, the outcome, words of the reason.
+/// Expected outcome of an entry: name in the other agent, outcome, part of the reason.
 type ShapeRow = (&'static str, &'static str, &'static str);
 
-/// Configurations as the documents of these programs show them, also of other versions.
+/// Configurations as in the other agents' documentation, of several versions.
 type ShapeTable = &'static [(&'static str, &'static str, &'static [ShapeRow])];
 
 const CODEX_SHAPES: ShapeTable = &[
@@ -477,7 +477,7 @@ fn what_servers_are_told_means_the_same_here() {
     );
 }
 
-/// What is there and cannot be read is named; nothing is passed over.
+/// Files that exist but cannot be read are reported.
 #[test]
 fn files_that_cannot_be_read_are_named() {
     for (from, file) in [
@@ -508,7 +508,7 @@ fn files_that_cannot_be_read_are_named() {
     }
 }
 
-/// A file that a variable names is found too.
+/// A configuration file named by an environment variable is found.
 #[test]
 fn opencode_where_a_variable_says() {
     let haft = Haft::new();

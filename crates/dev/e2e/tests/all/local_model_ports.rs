@@ -1,4 +1,4 @@
-//! What listens where servers of models usually listen may be anything.
+//! Unrelated programs on the default ports of model servers.
 
 use std::{
     io::{Read as _, Write as _},
@@ -7,14 +7,14 @@ use std::{
 
 use crate::common::Haft;
 
-/// How a stranger answers.
+/// How the unrelated program answers.
 #[derive(Clone, Copy)]
 enum Answer {
-    /// These bytes, and the end.
+    /// Sends these bytes and closes.
     Whole(&'static str),
-    /// A list that never ends.
+    /// Sends a list that never ends.
     Endless,
-    /// Nothing.
+    /// Sends nothing.
     Silence,
 }
 
@@ -32,7 +32,7 @@ fn answer(mut stream: TcpStream, how: Answer) {
             let piece = "{\"id\": \"model\"},".repeat(4096);
             while stream.write_all(piece.as_bytes()).is_ok() {}
         }
-        // Until the other side gives up.
+        // Waits until the client gives up.
         Answer::Silence => {
             let _ = stream.read_to_end(&mut Vec::new());
         }
@@ -65,7 +65,7 @@ fn strangers_are_not_taken_for_servers_of_models() {
         for args in [&["models", "no-such-model"][..], &["doctor", "--online"]] {
             let mut command = haft.command();
             command.args(args).env("OLLAMA_HOST", &address).env("HAFT_LOCAL_PATIENCE_MS", "1500");
-            // Nobody else is asked.
+            // No other server may be contacted.
             command.env("ANTHROPIC_BASE_URL", "http://127.0.0.1:1");
             for variable in ["LMSTUDIO_BASE_URL", "VLLM_BASE_URL", "LLAMACPP_BASE_URL"] {
                 command.env(variable, "http://127.0.0.1:1");

@@ -1,4 +1,5 @@
-//! The log of a session that is killed, used twice, or cannot be written.
+//! Session logs when the process is killed, when two processes use a session, and when the log cannot be
+//! written.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common::{Haft, eventually};
@@ -65,7 +66,7 @@ async fn a_killed_call_is_unknown_and_a_running_session_is_not_shared() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_a_full_disk_calls_only_read() {
-    // Whether the signal of the limit is ignored or kills: both are the error of the write.
+    // Whether SIGXFSZ was ignored or would kill: exceeding the limit is a write error.
     for before in ["trap '' XFSZ; ", ""] {
         only_reads_at_a_limit(before).await;
     }
@@ -83,7 +84,7 @@ async fn only_reads_at_a_limit(before: &str) {
     ]))
     .await
     .unwrap();
-    // A disk that takes 16 kB of a file.
+    // A file size limit of 16 kB.
     let inner = haft_p(&haft, &model.url(), &["--session-id", ID]);
     let mut limited = Command::new("sh");
     limited

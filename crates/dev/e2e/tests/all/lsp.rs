@@ -1,5 +1,4 @@
-//! Language servers from the program: `haft tool call LSP`, and that none
-//! outlives it.
+//! Language servers: `haft tool call LSP`; none survives the process.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -28,7 +27,7 @@ fn a_person_asks_and_a_project_brings_no_server() {
     haft.write("a.x", "def größe\ncall größe\n");
     let input = json!({"operation": "findReferences", "filePath": "a.x", "symbol": "größe"}).to_string();
     let ask = |mode: &str| haft.run(&["--permission-mode", mode, "tool", "call", "LSP", &input], "");
-    // What a project says about servers does not count before it is trusted.
+    // Server settings of an untrusted project are ignored.
     haft.write(".haft/settings.json", &settings(&[]));
     let unknown = ask("bypassPermissions");
     let said =
@@ -36,7 +35,7 @@ fn a_person_asks_and_a_project_brings_no_server() {
     assert!(said.contains("No language server is known for .x files"), "{said}");
     std::fs::remove_file(haft.ws().join(".haft/settings.json")).unwrap();
     haft.write_home(".haft/settings.json", &settings(&[]));
-    // Starting one is asked for like a command.
+    // Starting a server asks like a command.
     assert!(!ask("default").status.success());
     let answered = ask("bypassPermissions");
     let said = String::from_utf8_lossy(&answered.stdout);
@@ -80,7 +79,7 @@ fn a_plugin_brings_a_server_and_an_untrusted_project_keeps_it_from_starting() {
     let list = json!({"name": "local", "owner": {"name": "me"}, "plugins": plugins});
     haft.write_home("market/.claude-plugin/marketplace.json", &list.to_string());
     haft.write_home("market/plug/.claude-plugin/plugin.json", &json!({"name": "plug"}).to_string());
-    // The file of the plugin's root, with its own directory in a name.
+    // A server file in the plugin's root, which has a special name.
     std::fs::copy(script(), haft.home().join("market/plug/server.py")).unwrap();
     let server = json!({"command": "python3", "args": ["${CLAUDE_PLUGIN_ROOT}/server.py"],
         "extensionToLanguage": {".x": "text"}, "transport": "stdio", "shutdownTimeout": 100});
@@ -96,7 +95,7 @@ fn a_plugin_brings_a_server_and_an_untrusted_project_keeps_it_from_starting() {
     };
     let said = ask();
     assert!(said.contains("1 names in a.x"), "{said}");
-    // The rule of the person is not meant for what a project brings along.
+    // The user's allow rule does not cover a server that the project defines.
     haft.write(".claude/settings.json", &json!({"env": {"X": "1"}}).to_string());
     let said = ask();
     assert!(!said.contains("1 names") && said.contains("nobody has trusted yet"), "{said}");
@@ -117,7 +116,7 @@ fn doctor_names_servers_and_what_to_install() {
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let line = report["checks"].as_array().unwrap().iter().find(|it| it["name"] == "languages").unwrap();
     assert!(line["found"].as_str().unwrap().contains("zls (Zig)"), "{line}");
-    // What is there is no reason to do anything.
+    // An installed server needs no advice.
     let remedy = line["do"].as_str().unwrap();
     assert!(line["health"] == "warn" && remedy.contains("Elixir: ") && !remedy.contains("Zig"), "{line}");
 }

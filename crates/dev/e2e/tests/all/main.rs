@@ -1,4 +1,4 @@
-//! The end-to-end tests, in one program: linking is slow.
+//! All end-to-end tests in one binary, because linking is slow.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! `haft mcp`, and MCP servers in sessions, with real processes.
+//! `haft mcp`, and MCP servers in sessions, with real server processes.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -19,8 +19,7 @@ fn script() -> String {
         .to_string()
 }
 
-/// The entry of a fake server that leaves its pids and what it heard in the
-/// home directory.
+/// Configuration of a fake server that writes its pids and received messages to the home directory.
 fn fake(haft: &Haft, name: &str, modes: &str) -> Value {
     json!({
         "command": "python3",
@@ -187,7 +186,7 @@ fn a_projects_server_starts_only_as_it_was_agreed_to() {
     let (worked, stderr) = call();
     assert!(!worked && stderr.contains("is not what you agreed to any more"), "{stderr}");
     assert_eq!(pids(&haft, "p").len(), started, "the changed one did not run");
-    // A name in the settings is a yes to what is first seen under it, not to what follows.
+    // A server name in the settings approves the definition first seen under it, and not a later one.
     haft.write_home(".haft/settings.json", r#"{"enabledMcpjsonServers": ["p"]}"#);
     assert!(!call().0);
     haft.write_home(".haft/trust.json", "{}");
@@ -235,7 +234,7 @@ fn tool_names(body: &Value) -> Vec<&str> {
     body["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect()
 }
 
-/// The tools of a request without the marks that say up to where it is cached.
+/// The tools of a request without cache markers.
 fn plain_tools(body: &Value) -> Vec<Value> {
     let mut tools = body["tools"].as_array().unwrap().clone();
     tools.iter_mut().for_each(|tool| drop(tool.as_object_mut().unwrap().remove("cache_control")));
@@ -262,7 +261,7 @@ async fn many_tools_cost_little_and_each_is_one_call_away() {
     };
     assert_eq!(names(first), [""; 0]);
     assert!(first["system"].to_string().contains("mcp__fat__fat_199"), "the names are told");
-    // A tool that was called without being loaded ran, and is loaded from then on.
+    // A tool called before it was loaded is run, and is loaded from then on.
     assert!(!second["messages"].to_string().contains("is_error\":true"), "{:#}", second["messages"]);
     assert_eq!(names(second), ["mcp__fat__fat_117"]);
     assert_eq!(names(third), ["mcp__fat__fat_117", "mcp__fat__fat_042"]);
@@ -299,13 +298,13 @@ async fn what_is_small_or_always_wanted_is_there_at_once() {
 async fn servers_that_come_and_go_change_nothing_that_was_sent() {
     let haft = Haft::new();
     add_user_server(&haft, "frail", "die_after_call");
-    // Its tools are known from here on, so the first request does not depend on how fast it starts.
+    // Caches its tools, so that the first request does not depend on how fast the server starts.
     run(&haft, vec![Turn::text("ok")], &["--mcp-wait", "120"]).await;
     let started = pids(&haft, "frail").len();
     add_user_server(&haft, "late", "gate");
     let go = haft.home().join("late.heard.go").display().to_string();
-    // Waits until Haft has reaped the first `$1` processes of the server. A later one may
-    // have been restarted automatically, and would live until it is called.
+    // Waits until Haft has reaped the first `$1` processes of the server. A later process may be an
+    // automatic restart, which lives on until it is called.
     let frail = haft.home().join("frail.pids").display().to_string();
     let wait =
         format!("for p in $(head -n $1 {frail}); do while kill -0 $p 2>/dev/null; do sleep 0.02; done; done");
@@ -353,17 +352,17 @@ async fn a_known_server_is_not_started_for_nothing_and_a_dead_one_is_said_to_be(
     let ran = run(&haft, vec![Turn::text("ok")], &[]).await;
     assert!(ran.bodies[0]["system"].to_string().contains("mcp__known__echo"));
     assert_eq!(pids(&haft, "known").len(), started, "its tools are there, it is not");
-    // Whoever misspells it is told what they meant, not to wait.
+    // A misspelled tool gets a suggestion and no advice to wait.
     let turns = vec![Turn::tool("mcp__known__ehco", json!({"text": "there"})), Turn::text("ok")];
     let told = run(&haft, turns, &[]).await.bodies[1]["messages"].to_string();
     assert!(told.contains("There is no tool named") && told.contains("mcp__known__echo"), "{told}");
     assert_eq!(pids(&haft, "known").len(), started);
-    // Whoever calls it gets it.
+    // A tool of a known server can be called before the server has connected.
     let turns = vec![Turn::tool("mcp__known__echo", json!({"text": "there"})), Turn::text("ok")];
     let ran = run(&haft, turns, &["--allowedTools", "mcp__known"]).await;
     assert!(ran.bodies[1]["messages"].to_string().contains("there"), "{}", ran.stderr);
     assert_eq!(pids(&haft, "known").len(), started + 1);
-    // The same configuration, but the program is gone.
+    // The configuration is unchanged, but the program does not exist any more.
     let broken =
         json!({"mcpServers": {"gone": {"command": "python3", "args": ["-IS", haft.ws().join("srv.py")]}}});
     std::fs::copy(script(), haft.ws().join("srv.py")).unwrap();
@@ -413,7 +412,7 @@ async fn prompts_of_servers_are_commands() {
     assert_eq!(ran.bodies[0]["messages"][0]["content"][0]["text"], "hi");
     let heard = std::fs::read_to_string(haft.home().join("pro.heard")).unwrap();
     assert!(heard.contains(r#""arguments": {"x": "one two"}"#), "{heard}");
-    // What a server names with `@` is not what the person names.
+    // An `@file` in a server's prompt is not expanded, unlike one the user typed.
     add_user_server(&haft, "nam", "prompts,naming");
     haft.write_home("key.txt", "TOPSECRET");
     let said = say("/mcp__nam__p one").await.bodies[0]["messages"].to_string();

@@ -1,6 +1,5 @@
-//! Many bad servers at once beside a good one: in `haft mcp`, in `haft tool`
-//! and in a session. None may hang us, crash us, outlive us, or cost another
-//! server its tools.
+//! Many faulty servers at once beside a good one: in `haft mcp`, in `haft tool` and in a session. None
+//! may hang or crash Haft, survive it, or cost another server its tools.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -16,14 +15,14 @@ use common::{Haft, text};
 use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use serde_json::{Map, Value, json};
 
-/// What becomes of a server: its state in `haft mcp doctor`, and what a call of
-/// its `echo` brings; text after `!` is in the error, and for one that failed
-/// it is what a person reads there too. `?` is either.
+/// A faulty server: its modes, its state in `haft mcp doctor`, and the result of a call of its `echo`.
+/// Text after `!` must be in the error, for a failed server also in doctor's output. `?` accepts
+/// anything.
 struct Bad(&'static str, &'static str, &'static str);
 
-/// Servers over pipes, by the modes of `fake_server.py`.
+/// Stdio servers, by the modes of `fake_server.py`.
 const PIPES: &[Bad] = &[
-    // Never there.
+    // Fail to start.
     Bad("leave", "failed", "!exited with code 0"),
     Bad("crash", "failed", "!ended by signal 11"),
     Bad("die_at_start", "failed", "!fatal: no configuration"),
@@ -33,12 +32,12 @@ const PIPES: &[Bad] = &[
     Bad("never_read", "failed", "!no handshake within"),
     Bad("mute", "failed", "!closed its output"),
     Bad("deaf", "failed", "!no handshake within"),
-    // What it started answers for a moment; then nobody is there.
+    // The process it started answers for a moment; then it is gone.
     Bad("daemon", "?", "?"),
     Bad("list_silent", "failed", "!no answer"),
     Bad("list_error", "failed", "!no list today"),
     Bad("refuse", "failed", "!the licence has expired"),
-    // There, but bad company.
+    // Connect, but behave badly.
     Bad("zeros", "ready", "hi"),
     Bad("liar", "ready", "hi"),
     Bad("long_words", "ready", "hi"),
@@ -46,14 +45,14 @@ const PIPES: &[Bad] = &[
     Bad("result_list", "ready", "hi"),
     Bad("children", "ready", "hi"),
     Bad("child,escaping_child,stubborn", "ready", "hi"),
-    // Lists.
+    // Faulty tool lists.
     Bad("tools_object", "ready", "!no tool"),
     Bad("list_null", "ready", "!no tool"),
     Bad("circular", "ready", "hi"),
     Bad("slow_pages", "ready", "hi"),
     Bad("hostile_schemas", "ready", "hi"),
     Bad("hostile_names", "ready", "hi"),
-    // Calls.
+    // Faulty calls.
     Bad("die_on_call", "ready", "!unknown"),
     Bad("die_after_call", "ready", "hi"),
     Bad("close_stdout", "ready", "!closed its output"),
@@ -74,8 +73,7 @@ const PIPES: &[Bad] = &[
     Bad("deep", "ready", "!cannot be read"),
 ];
 
-/// Those that burn the processor, apart from the others: whoever shares a
-/// machine with them is slow.
+/// Servers that use a lot of CPU time, tested separately because they slow down the others.
 const BURNING: &[Bad] = &[
     Bad("endless_line", "failed", "!no handshake within"),
     Bad("endless_lines", "failed", "!no handshake within"),
@@ -85,7 +83,7 @@ const BURNING: &[Bad] = &[
     Bad("too_huge", "ready", "!larger than 64 MiB"),
 ];
 
-/// Servers at an address, by the modes of `hostile_http.py`.
+/// HTTP servers, by the modes of `hostile_http.py`.
 const ADDRESSES: &[Bad] = &[
     Bad("html", "failed", "!Welcome to the hotel network"),
     Bad("empty", "failed", "!the answer is empty"),
@@ -135,8 +133,7 @@ const ADDRESSES: &[Bad] = &[
     Bad("call_202", "ready", "!HTTP 202"),
 ];
 
-/// Longer than everything together takes on a busy machine: whoever needs it
-/// hangs.
+/// More than everything takes on a busy machine; reaching it means a hang.
 const TIMEOUT: Duration = Duration::from_secs(240);
 
 fn support(name: &str) -> String {
@@ -147,7 +144,7 @@ fn support(name: &str) -> String {
         .to_string()
 }
 
-/// The server behind all addresses.
+/// The process that serves all HTTP modes.
 struct Web(Child, u16);
 
 impl Web {
@@ -171,19 +168,19 @@ impl Drop for Web {
     }
 }
 
-/// A name for a server in these modes.
+/// A server name for these modes.
 fn name(kind: &str, modes: &str) -> String {
     format!("{kind}-{}", modes.replace([',', '_'], "-"))
 }
 
 impl Bad {
-    /// Short limits where something has to run into them, and none that a busy
-    /// machine could run into elsewhere.
+    /// Short timeouts only for servers that must run into them; long ones for others, so that a busy
+    /// machine does not matter.
     fn limits(&self) -> (u32, u32) {
         let Self(modes, state, want) = self;
         let startup = match (*state, *want) {
             ("failed", it) if it.contains("no handshake") => 1500,
-            // What has to begin well comes that far also on a busy machine.
+            // The handshake must succeed, even on a busy machine.
             ("failed", "!no answer") => 10_000,
             _ if modes.contains("pages") => 10_000,
             _ => 30_000,
@@ -191,7 +188,7 @@ impl Bad {
         (startup, if *state == "ready" && want.contains("no answer") { 1000 } else { 30_000 })
     }
 
-    /// What people would write.
+    /// The configuration entry as a user would write it.
     fn entry(&self, haft: &Haft, place: &Place<'_>) -> (String, Value) {
         let modes = self.0;
         let (name, mut entry) = match place {
@@ -217,20 +214,20 @@ impl Bad {
     }
 }
 
-/// Where the servers of a table are.
+/// Transport of the servers of a table.
 enum Place<'a> {
     Pipe,
     Address(&'a Web),
 }
 
-/// Names these servers for the user, and a good one among them.
+/// Configures these servers for the user, with a good one among them.
 fn name_servers(haft: &Haft, bad: impl Iterator<Item = (String, Value)>) {
     let (_, good) = Bad("", "ready", "hi").entry(haft, &Place::Pipe);
     let servers: Map<String, Value> = bad.chain([(String::from("good"), good)]).collect();
     haft.write_home(".haft/mcp.json", &json!({"mcpServers": servers}).to_string());
 }
 
-/// Runs the program, and fails if it does not come to an end.
+/// Runs the program; panics on timeout.
 fn run(haft: &Haft, args: &[&str], input: &str) -> (Option<i32>, String, String) {
     let started = Instant::now();
     let output = haft.run(&[args, &["--json"]].concat(), input);
@@ -239,8 +236,7 @@ fn run(haft: &Haft, args: &[&str], input: &str) -> (Option<i32>, String, String)
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// Every process that ever carried the home directory of this test in its
-/// environment and still runs.
+/// Running processes that have this test's home directory in their environment.
 fn left_behind(haft: &Haft) -> Vec<String> {
     let mark = haft.home().display().to_string();
     let mut left = Vec::new();
@@ -261,7 +257,7 @@ fn nothing_is_left(haft: &Haft) {
     common::eventually("every process is gone", || left_behind(haft).is_empty());
 }
 
-/// How the servers of a table are, in one look at all of them.
+/// Checks the states of all servers of a table in one run of doctor.
 fn check_states(haft: &Haft, kind: &str, table: &[Bad]) {
     let (_, stdout, stderr) = run(haft, &["mcp", "doctor"], "");
     let rows: Vec<Value> = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stdout} {stderr}"));
@@ -337,8 +333,8 @@ fn bad_servers_at_addresses_cost_only_themselves() {
     check_calls(&haft, "web", ADDRESSES);
 }
 
-/// A session with all of them: the first request leaves without waiting for
-/// the slow ones, the model can use the good one and is told about the others.
+/// A session with all of them: the first request does not wait for slow servers, and the model can use
+/// the good one and is told about the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_goes_on_among_bad_servers() {
     let (haft, web) = (Haft::new(), Web::start());

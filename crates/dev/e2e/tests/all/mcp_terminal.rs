@@ -1,4 +1,4 @@
-//! Questions of MCP servers to a person at a real terminal.
+//! Elicitation at a real terminal.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -13,7 +13,7 @@ fn path(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name).display().to_string()
 }
 
-/// What a server gets when a person types this, and what the person saw.
+/// What the server receives when the user types this, and what the user saw.
 fn asked(modes: &str, keys: &[(&str, &str)]) -> String {
     let haft = Haft::new();
     let script = path("../../engine/mcp-client/tests/all/support/odd_server.py");
@@ -38,7 +38,7 @@ fn asked(modes: &str, keys: &[(&str, &str)]) -> String {
 fn a_person_answers_key_by_key() {
     let answer = "Answer? ";
     for (modes, keys, want) in [
-        // Mistakes are said at once, what is typed can be taken back, arrows do nothing.
+        // Invalid input is reported at once, typed text can be deleted, arrow keys do nothing.
         (
             "form",
             &[
@@ -51,7 +51,7 @@ fn a_person_answers_key_by_key() {
             ][..],
             r#""content": {"city": "Oslo", "seats": 3}"#,
         ),
-        // What is suggested is taken with Enter, and shown again to be edited.
+        // Enter accepts a default value; it is shown again when editing.
         (
             "form",
             &[

@@ -1,6 +1,5 @@
-//! Odd servers of other kinds, all at once, as `haft mcp doctor` and the model
-//! see them: nothing hangs, nothing leaks, a person reads what is wrong and
-//! what to do, and no terminal is told anything.
+//! More kinds of faulty servers, all at once, as `haft mcp doctor` and the model see them: no hang, no
+//! leak, the user reads what is wrong and what to do, and no escape sequence reaches a terminal.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -15,14 +14,14 @@ use std::{
 use common::{Haft, eventually, text};
 use serde_json::{Map, Value, json};
 
-/// A kind of server: its state, what a person reads about it (why and what to
-/// do), and what a call brings; text after `!` is in the error.
+/// A faulty server: its state, what doctor says about it (reason and advice), and the result of a call.
+/// Text after `!` must be in the error.
 struct Odd(&'static str, &'static str, &'static [&'static str], &'static str);
 
 const FINE: &[&str] = &[];
 
 const PIPES: &[Odd] = &[
-    // Bytes.
+    // Encoding.
     Odd("utf16", "ready", FINE, "hi"),
     Odd("utf16_bom", "ready", FINE, "hi"),
     Odd("nul", "ready", FINE, "hi"),
@@ -38,7 +37,7 @@ const PIPES: &[Odd] = &[
         &["no handshake within", "like a language server", "error output"],
         "!no handshake",
     ),
-    // Ids.
+    // Request ids.
     Odd("id_twice", "failed", &["no handshake within", "startupTimeout"], "!no handshake"),
     Odd("id_null", "failed", &["no handshake within", "startupTimeout"], "!no handshake"),
     Odd("id_bool", "failed", &["no handshake within"], "!no handshake"),
@@ -46,7 +45,7 @@ const PIPES: &[Odd] = &[
     Odd("id_huge", "failed", &["not valid JSON", "only its authors"], "!not valid JSON"),
     Odd("id_negative", "failed", &["no handshake within"], "!no handshake"),
     Odd("id_text", "failed", &["no handshake within"], "!no handshake"),
-    // Conversation.
+    // Message order.
     Odd("unasked", "ready", FINE, "hi"),
     Odd("paint", "ready", FINE, "hi"),
     Odd("paint_error", "ready", FINE, "!failed"),
@@ -58,7 +57,7 @@ const PIPES: &[Odd] = &[
 ];
 
 const ADDRESSES: &[Odd] = &[
-    // Good in an odd way.
+    // Unusual, but valid.
     Odd("bom", "ready", FINE, "hi"),
     Odd("utf16", "ready", FINE, "hi"),
     Odd("latin1", "ready", FINE, "hi"),
@@ -77,7 +76,7 @@ const ADDRESSES: &[Odd] = &[
     Odd("sse_crlf_bom", "ready", FINE, "hi"),
     Odd("sse_split", "ready", FINE, "hi"),
     Odd("sse_fields", "ready", FINE, "hi"),
-    // Not good.
+    // Invalid.
     Odd("sse_no_data", "failed", &["without an answer", "url"], "!without an answer"),
     Odd("sse_no_end", "failed", &["without an answer"], "!without an answer"),
     Odd("two_lengths", "failed", &["content-length", "url"], "!content-length"),
@@ -141,7 +140,7 @@ fn support(name: &str) -> String {
         .to_string()
 }
 
-/// The servers at addresses, and a stranger beside them.
+/// The HTTP servers, and an unrelated program beside them.
 struct Web {
     process: Child,
     port: String,
@@ -175,12 +174,12 @@ impl Odd {
         self.0.replace('_', "-")
     }
 
-    /// Short limits only where something has to run into them.
+    /// Short timeouts only where the server must run into them.
     fn limits(&self, entry: &mut Value) {
         let Self(_, _, about, call) = self;
         let waits = about.iter().any(|it| it.contains("no handshake"));
         entry["startupTimeout"] = match self.0 {
-            // What it said has to come before the limit.
+            // Its output has to arrive before the timeout.
             "lsp_both" => json!(20_000),
             _ if waits => json!(2000),
             _ => json!(60_000),
@@ -204,7 +203,7 @@ impl Odd {
     }
 }
 
-/// Longer than all of it takes: whoever needs it hangs.
+/// More than everything takes; reaching it means a hang.
 const TIMEOUT: Duration = Duration::from_secs(240);
 
 fn run(haft: &Haft, args: &[&str], input: &str) -> String {
@@ -223,7 +222,7 @@ fn run(haft: &Haft, args: &[&str], input: &str) -> String {
     shown
 }
 
-/// What `haft mcp doctor` says about one server.
+/// The section of `haft mcp doctor` about one server.
 fn section<'a>(report: &'a str, name: &str) -> &'a str {
     let start = report.find(&format!("{name}: ")).unwrap_or_else(|| panic!("no {name} in {report}"));
     let rest = &report[start..];
@@ -293,7 +292,8 @@ fn odd_sockets_and_old_streams_are_used_or_explained() {
     assert_eq!(told, "", "nobody else hears anything");
 }
 
-/// A process that has left its group and lost its mark is still the server's.
+/// A child process that left the process group and cleared its environment is still ended with the
+/// server.
 #[test]
 fn processes_without_a_mark_go_too() {
     let haft = Haft::new();

@@ -1,9 +1,9 @@
-//! What models get slightly wrong costs no turn.
+//! Small mistakes of models in tool input are repaired without costing a turn.
 
 use crate::common::{Haft, text};
 use serde_json::{Value, json};
 
-/// A call as a model made it, and what the answer must hold.
+/// A call as a model made it, and text its result must contain.
 struct Slip(&'static str, Value, &'static str);
 
 #[test]
@@ -40,7 +40,7 @@ fn names_and_parameters_that_are_nearly_right() {
     }
 }
 
-/// What two could mean, or what is given twice, is not guessed.
+/// Ambiguous or duplicate input is an error and not guessed.
 #[test]
 fn what_is_not_certain_is_said() {
     let haft = Haft::new();
@@ -54,7 +54,7 @@ fn what_is_not_certain_is_said() {
         (json!({"name": "Bash", "input": {"command": "echo a", "timeout": 0}}), "at least 1 millisecond"),
         (json!({"name": "TodoWrite", "input": {}}), r#"{"todos":[{"content""#),
         (json!({"name": "Frobnicate", "input": {}}), "There is no tool named Frobnicate"),
-        // What exists at the root is meant as it is written.
+        // A path that exists from the root is taken literally.
         (
             json!({"name": "Read", "input": {"file_path": "/etc/hosts"}}),
             "/etc/hosts is outside the workspace",
@@ -72,7 +72,7 @@ fn what_is_not_certain_is_said() {
     }
 }
 
-/// A wrong edit is wrong input, for hooks and programs that tell kinds apart.
+/// An impossible edit is reported as invalid input, for hooks and programs that distinguish error kinds.
 #[test]
 fn edits_that_cannot_be_made_are_invalid_input() {
     let haft = Haft::new();
@@ -98,8 +98,7 @@ fn edits_that_cannot_be_made_are_invalid_input() {
     assert_eq!(std::fs::read_to_string(haft.ws().join("a.txt")).unwrap(), "same\nsame\n");
 }
 
-/// All of a long file that fits comes at once; one endless line does not fill the
-/// window.
+/// A long file that fits is returned at once; a huge single line does not fill the context window.
 #[test]
 fn read_shows_what_fits() {
     let haft = Haft::new();

@@ -1,9 +1,9 @@
-//! What `haft new tool` writes is a crate that cargo resolves, that compiles, whose own
-//! tests pass, and whose server answers an MCP client.
+//! `haft new tool` writes a crate that resolves and compiles, whose own tests pass, and whose server
+//! answers an MCP client.
 //!
-//! Cargo itself would build every dependency once more: a workspace of its own has other
-//! features and other paths. So cargo only resolves the manifest, and the compiler is
-//! called as cargo would call it, with the libraries that were built for this test.
+//! cargo would rebuild every dependency, because a new workspace has other features and paths. So cargo
+//! only resolves the manifest, and the test calls rustc as cargo would, with the libraries built for
+//! this test.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -16,14 +16,14 @@ use serde_json::{Value, json};
 
 use crate::common::Haft;
 
-/// The source of Haft that these tests belong to.
+/// The source checkout these tests belong to.
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
 
 fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// A new crate in the project of `haft`, and what cargo knows of it.
+/// Creates a crate in the project of `haft`; returns its path and cargo's metadata.
 fn new_crate(haft: &Haft, name: &str) -> (PathBuf, Value) {
     haft.ok(&["new", "tool", name, "--haft", SOURCE], "");
     let root = haft.ws().join("word-count");
@@ -37,7 +37,7 @@ fn new_crate(haft: &Haft, name: &str) -> (PathBuf, Value) {
     (root, known)
 }
 
-/// The package of the crate itself among those that cargo resolved.
+/// The new crate in cargo's metadata.
 fn package(known: &Value) -> &Value {
     known["packages"].as_array().unwrap().iter().find(|it| it["name"] == "word-count").unwrap()
 }
@@ -50,24 +50,24 @@ fn a_new_tool_is_a_crate_of_its_own() {
         let text = std::fs::read_to_string(root.join(file)).unwrap();
         assert!(!text.contains('@') && !text.to_lowercase().contains("template"), "{file}: {text}");
     }
-    // What its derives write names these by their own names.
+    // Generated code of derive macros names these crates directly.
     let needs = package(&known)["dependencies"].as_array().unwrap();
     for name in ["haft", "schemars", "serde"] {
         assert!(needs.iter().any(|it| it["name"] == name), "{name}: {needs:?}");
     }
-    // What is there is left alone.
+    // An existing directory is not overwritten.
     assert_eq!(haft.run(&["new", "tool", "word-count"], "").status.code(), Some(2));
     assert_eq!(haft.run(&["new", "tool", "../out"], "").status.code(), Some(2));
 }
 
-/// The compiler beside the cargo that built this test, with the libraries of that build.
+/// The rustc beside the cargo that built this test, with the libraries of that build.
 struct Compiler {
     program: PathBuf,
     libraries: PathBuf,
 }
 
 impl Compiler {
-    /// `None`, with a loud word, where there is none.
+    /// `None`, with a message, if there is none.
     #[expect(clippy::print_stderr, reason = "what is skipped is said")]
     fn found() -> Option<Self> {
         let program = Path::new(env!("CARGO")).with_file_name("rustc");
@@ -79,7 +79,7 @@ impl Compiler {
         Some(Self { program, libraries })
     }
 
-    /// Every build of a library that is there, the latest first.
+    /// All builds of a library, newest first.
     fn builds(&self, name: &str) -> Vec<PathBuf> {
         let start = format!("lib{}-", name.replace('-', "_"));
         let mut builds: Vec<(SystemTime, PathBuf)> = Vec::new();
@@ -105,12 +105,11 @@ impl Compiler {
         command.output().unwrap()
     }
 
-    /// The latest `haft`, and of the other dependencies the builds that it was compiled
-    /// with: there may be several with other features, and a second one would be a second
-    /// world of its own.
+    /// The newest build of `haft`, and for other dependencies the builds it was compiled with. Several
+    /// builds with different features may exist, and types of a second build would not match.
     fn chosen(&self, names: &[&str]) -> Vec<(String, PathBuf)> {
         let haft = self.builds("haft").swap_remove(0);
-        // What a library was compiled with stands in it by the endings of their file names.
+        // An rlib contains the hashes of the libraries it was compiled with.
         let inside = String::from_utf8_lossy(&std::fs::read(&haft).unwrap()).into_owned();
         let is_inside = |build: &PathBuf| {
             let stem = build.file_stem().unwrap().to_string_lossy().into_owned();
@@ -152,7 +151,7 @@ fn a_new_tool_compiles_and_works() {
     assert_eq!(answers[2]["result"]["content"][0]["text"], "cba", "{answers:?}");
 }
 
-/// What a server answers to a client that looks around and calls once.
+/// Responses of the server to a client that lists the tools and makes one call.
 fn served(program: &Path) -> Vec<Value> {
     let mut child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();

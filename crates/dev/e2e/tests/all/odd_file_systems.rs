@@ -1,5 +1,4 @@
-//! Real file systems that do less, or other things, than the usual ones: through FUSE a rename
-//! knows no flags, and exFAT finds a name in every case.
+//! Real file systems with unusual behaviour: FUSE does not support rename flags, and exFAT ignores case.
 #![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use std::{
@@ -22,7 +21,7 @@ fn works(program: &str, args: &[&str]) -> bool {
     Command::new(program).args(args).output().is_ok_and(|it| it.status.success())
 }
 
-/// A directory in the workspace that is another one through FUSE.
+/// A directory in the workspace that is a FUSE mount of another one. `None` without bindfs.
 fn bindfs(haft: &Haft) -> Option<Mounted> {
     let (source, at) = (haft.dir.path().join("source"), haft.ws().join("mounted"));
     std::fs::create_dir_all(&source).unwrap();
@@ -30,7 +29,7 @@ fn bindfs(haft: &Haft) -> Option<Mounted> {
     works("bindfs", &[source.to_str()?, at.to_str()?]).then_some(Mounted(at))
 }
 
-/// A directory in the workspace with an exFAT file system.
+/// A directory in the workspace with an exFAT file system. `None` if it cannot be mounted.
 fn exfat(haft: &Haft) -> Option<Mounted> {
     let (image, at) = (haft.dir.path().join("image"), haft.ws().join("mounted"));
     std::fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();

@@ -13,7 +13,7 @@ fn text(output: &Output) -> String {
     format!("{}{}", text(&output.stdout), text(&output.stderr))
 }
 
-/// A project and files in it whose names are not UTF-8.
+/// Undo with file names and a project path that are not UTF-8.
 #[test]
 fn undo_of_names_that_are_not_utf8_restores_and_reports() {
     let haft = Haft::new();
@@ -53,7 +53,7 @@ fn undo_of_names_that_are_not_utf8_restores_and_reports() {
     }
 }
 
-/// A session in such a directory is announced and works.
+/// A session in a directory whose path is not UTF-8 starts and works.
 #[tokio::test]
 async fn stream_json_in_a_directory_that_is_not_utf8_is_announced() {
     let (haft, model) =

@@ -1,4 +1,4 @@
-//! `haft permissions test --batch` over the permission corpora.
+//! `haft permissions test --batch` over the tables of permission tests.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -8,7 +8,7 @@ use std::{os::unix::fs::symlink, path::Path};
 use common::{Haft, corpus};
 use serde_json::{Value, json};
 
-/// Makes what a row asks for.
+/// Creates the files a row needs.
 fn prepare(op: &Value) {
     let text = |key: &str| op[key].as_str().unwrap_or_default();
     let path = Path::new(text("path"));
@@ -25,13 +25,13 @@ fn prepare(op: &Value) {
         }
         "socket" => drop(std::os::unix::net::UnixListener::bind(path).unwrap()),
         "sparse" => std::fs::File::create(path).unwrap().set_len(1 << 30).unwrap(),
-        // A name that is not UTF-8: matters to the tools, not to the decision.
+        // A file name that is not UTF-8 affects the tools, not the decision.
         "rawfile" => (),
         other => panic!("unknown op {other}"),
     }
 }
 
-/// The rows about files, each in a tree of its own, with their questions.
+/// The rows about files, each in its own directory tree, with their input lines.
 fn file_rows(haft: &Haft) -> Vec<(Value, Value)> {
     let (rows, base) = (corpus("file_paths.jsonl"), corpus("file_paths_base.json"));
     let mut out = Vec::new();
@@ -58,7 +58,7 @@ fn file_rows(haft: &Haft) -> Vec<(Value, Value)> {
     out
 }
 
-/// What the program says to questions, in order.
+/// Haft's decisions on these input lines, in order.
 fn answers(haft: &Haft, questions: impl Iterator<Item = Value>) -> Vec<Value> {
     let questions: Vec<String> = questions.map(|it| format!("{it}\n")).collect();
     let answers = haft.ok(&["permissions", "test", "--batch"], &questions.concat());
@@ -77,7 +77,7 @@ fn file_paths() {
         let fits = match row["expect"].as_str().unwrap() {
             "not_allow" => decision != "allow",
             "filtered" => decision == "allow",
-            // The tool itself refuses these; its own tests show it.
+            // The tool itself rejects these; its own tests check that.
             "error" | "property" | "never_outside" => true,
             expected => decision == expected,
         };
@@ -88,7 +88,7 @@ fn file_paths() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The tree the command tables were made with, as far as decisions look at it.
+/// Creates the directory tree the command tables assume, as far as decisions depend on it.
 fn command_fixture(haft: &Haft) {
     let (ws, home) = (haft.ws().join("proj"), haft.ws().join("home"));
     for dir in ["src", "packages", "my dir", "secrets", "out", ".git"] {
@@ -102,7 +102,7 @@ fn command_fixture(haft: &Haft) {
     symlink(home.join("outside.txt"), ws.join("outlink")).unwrap();
 }
 
-/// The rows of a table of commands, with their questions.
+/// The rows of a command table, with their input lines.
 fn command_rows(haft: &Haft, name: &str) -> Vec<(Value, Value)> {
     let rows = corpus(name);
     let (ws, home) = (haft.ws().join("proj"), haft.ws().join("home"));
@@ -120,7 +120,7 @@ fn command_rows(haft: &Haft, name: &str) -> Vec<(Value, Value)> {
     asked.collect()
 }
 
-/// Rows of a table with the answers of `haft`.
+/// The rows of a table with Haft's decisions.
 fn judged(name: &str) -> Vec<(Value, String)> {
     let haft = Haft::new();
     command_fixture(&haft);
@@ -156,9 +156,9 @@ fn harmless_commands_are_rarely_asked_about() {
     assert!(asked.len() <= 4, "{asked:#?}");
 }
 
-/// Rows of what could hide from a deny rule that do not: `find -delete`, `unlink`
-/// and `git clean` are other commands than the denied one, and the home of this
-/// test is not where the last one looks for the denied file.
+/// Rows that look like they evade a deny rule but do not: `find -delete`, `unlink` and `git clean` are
+/// other commands than the denied one, and this test's home is not where the last row expects the denied
+/// file.
 const NOT_HIDDEN: &[&str] =
     &["AM-deny_indirect-017", "AM-deny_indirect-032", "AM-deny_indirect-033", "AM-read_deny_indirect-006"];
 
@@ -168,8 +168,7 @@ fn severity(answer: &Value) -> usize {
     ["allow", "ask", "deny"].iter().position(|it| *it == decision).unwrap()
 }
 
-/// Every row of every table in auto mode, with a model that says yes, no or
-/// nothing to all of them.
+/// Every row of every table in auto mode, with a classifier that allows, blocks or does not answer.
 #[test]
 fn auto_mode_is_never_looser_than_the_rules() {
     let (files, commands) = (Haft::new(), Haft::new());
@@ -216,7 +215,7 @@ fn auto_mode_is_never_looser_than_the_rules() {
         left += usize::from(nothing == 1 && yes == 0);
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    // Both kinds are there, or the rows above say nothing.
+    // Both outcomes occur often enough, or the comparison above would prove nothing.
     assert!(
         500 < rows.len() && 100 < left && left + 20 < asked,
         "{} rows, {asked} asked, {left} left",

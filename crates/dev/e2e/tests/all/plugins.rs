@@ -7,7 +7,7 @@ use common::Haft;
 use haft_testkit::{MockModel, Script};
 use serde_json::{Value, json};
 
-/// A marketplace beside the project, known from the person's settings.
+/// A marketplace beside the project, configured in the user's settings.
 fn market(haft: &Haft) {
     let plugins = json!([
         {"name": "good", "source": "./plugins/good", "description": "Good things"},
@@ -42,7 +42,7 @@ fn market(haft: &Haft) {
     );
 }
 
-/// Lists may be named under a second key as well.
+/// Marketplaces are also read from a second settings key.
 #[test]
 fn additional_marketplaces_are_known() {
     let haft = Haft::new();
@@ -55,7 +55,7 @@ fn additional_marketplaces_are_known() {
     assert!(text.contains("good@local"), "{text}");
 }
 
-/// The organisation says where lists of plugins may come from.
+/// Managed settings restrict the sources of marketplaces.
 #[test]
 fn marketplaces_come_from_where_they_may() {
     for (managed, known) in [
@@ -79,7 +79,7 @@ fn marketplaces_come_from_where_they_may() {
         let text = String::from_utf8_lossy(&listed.stdout).into_owned();
         assert_eq!(text.contains("good@local"), known, "{managed}: {text}");
         assert_eq!(text.contains("is not used"), !known, "{managed}: {text}");
-        // The same list under another name, from the command line.
+        // The same marketplace under another name, from the command line.
         let added = haft.run(
             &[
                 "plugins",
@@ -144,8 +144,8 @@ fn plugins_are_listed_switched_and_their_mistakes_named() {
     assert!(stderr.contains("there is no plugin nobody; known are: good@local"), "{stderr}");
 }
 
-/// A manifest that cannot be used takes its plugin and nothing else; what is on
-/// and not there is said, with exit code 1.
+/// An invalid manifest disables only its plugin. An enabled plugin that cannot be loaded is reported
+/// with exit code 1.
 #[test]
 fn a_broken_plugin_takes_nothing_with_it() {
     for (manifest, line, says) in [
@@ -177,8 +177,8 @@ fn a_broken_plugin_takes_nothing_with_it() {
     }
 }
 
-/// In a session: names carry the plugin's, its short names are refused with the
-/// whole one, its hooks run, and a project cannot switch one on by itself.
+/// In a session names carry the plugin's prefix, a short name is rejected with the full one, the
+/// plugin's hooks run, and a project cannot enable a plugin by itself.
 #[tokio::test]
 async fn plugins_work_in_a_session() {
     let haft = Haft::new();
@@ -208,15 +208,15 @@ async fn plugins_work_in_a_session() {
         last.contains(&format!("In {root}.")) && last.contains(&format!("FROM-HOOK {root} ENV-HOOK {root}")),
         "{last}"
     );
-    // A project's settings alone do not switch a plugin on.
+    // A project's settings alone do not enable a plugin.
     let other = Haft::new();
     market(&other);
     other.write(".claude/settings.json", &json!({"enabledPlugins": {"good@local": true}}).to_string());
     assert!(!String::from_utf8(other.run(&["skills"], "").stdout).unwrap().contains("good:s"));
 }
 
-/// Lists are added, updated and removed, plugins installed and taken away again:
-/// from directories and git repositories of this machine, and from nowhere else.
+/// Marketplaces are added, updated and removed, plugins installed and uninstalled, from local
+/// directories and local git repositories only.
 #[test]
 fn plugins_are_installed_from_what_is_on_this_machine() {
     let haft = Haft::new();
@@ -277,7 +277,7 @@ fn plugins_are_installed_from_what_is_on_this_machine() {
         .filter(|it| it.starts_with(".new"))
         .collect();
     assert!(left.is_empty(), "{left:?}");
-    // A newer list, copied anew.
+    // A newer version of the marketplace, copied again.
     let newer = list.to_string().replace("\"far\"", "\"farther\"");
     haft.write_home("lists/.claude-plugin/marketplace.json", &newer);
     git(&lists, &["commit", "-qam", "two"]);
@@ -292,7 +292,7 @@ fn plugins_are_installed_from_what_is_on_this_machine() {
     assert!(failing(&["plugins", "marketplace", "remove", "mine"]).contains("no marketplace mine"));
 }
 
-/// What is wrong is said with file and line, and the exit code says whether it is.
+/// Problems are reported with file and line, and the exit code tells whether there are any.
 #[test]
 fn plugins_are_validated() {
     for (files, says, code) in [
@@ -317,8 +317,8 @@ fn plugins_are_validated() {
     }
 }
 
-/// What a plugin wants to know: told by command, secrets apart and never shown, in
-/// texts, hooks and variables of servers; and programs of plugins are found last.
+/// Options of a plugin: set by command, secrets stored separately and never shown, used in prompts,
+/// hooks and server variables. Plugin programs come last in `PATH`.
 #[tokio::test]
 async fn plugins_are_told_what_they_want_to_know() {
     let haft = Haft::new();

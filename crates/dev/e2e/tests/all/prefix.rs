@@ -1,6 +1,5 @@
-//! The beginning of every request stays as it was, whatever servers, settings
-//! and restarts do, and `haft cost` names each time it could not: the real
-//! program, real servers, and every byte that was sent.
+//! The beginning of every request stays unchanged whatever servers, settings and restarts do, and `haft
+//! cost` reports each exception. Uses the real program, real servers, and every byte sent.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -15,9 +14,9 @@ use haft_testkit::{Script, Turn};
 use peer::Peer;
 use serde_json::{Value, json};
 
-/// What happens in a session, step by step.
+/// A step of the session.
 enum Step {
-    /// Somebody says something, and the model answers like this.
+    /// The user sends a prompt, and the model answers with these turns.
     Say(Vec<Turn>),
     Do(Action),
 }
@@ -66,7 +65,7 @@ fn first() -> Vec<Step> {
         Say(search("+flap beta second", "mcp__flap__beta")),
         Do(Action::Settings),
         Say(vec![call("Read", json!({"file_path": "notes.txt"})), Turn::text("Read.")]),
-        // Never loaded, and called as models call: as text.
+        // Called without being loaded, with a number as text, as models do.
         Say(vec![call("mcp__flap__gamma", json!({"count": "10"})), Turn::text("Counted.")]),
         Do(Action::LateServer),
     ]);
@@ -80,14 +79,14 @@ fn first() -> Vec<Step> {
     steps
 }
 
-/// Those after a restart, and then what cannot leave the cache alone.
+/// The steps after a restart, and then those that must invalidate the cache.
 fn second() -> Vec<Step> {
     let mut steps: Vec<Step> = chat(2).collect();
     steps.push(Say(alpha()));
     steps.push(Say(vec![call("mcp__late__delta", json!({"count": 3})), Turn::text("Still there.")]));
     steps.push(Do(Action::Model));
     steps.extend(chat(2));
-    // Summed up: one request for that.
+    // Compaction: one additional request.
     steps.push(Say(vec![Turn::text("It was about tools.").when("Sum up this conversation")]));
     steps.push(Say(alpha()));
     steps.extend(chat(1));
@@ -116,7 +115,7 @@ impl Servers {
     }
 }
 
-/// Plays the steps and hands back what was sent.
+/// Plays the steps; returns the requests.
 async fn play(
     haft: &Haft,
     servers: &Servers,
@@ -192,14 +191,14 @@ async fn act(haft: &Haft, peer: &mut Peer, servers: &Servers, action: Action, nu
     assert_eq!(answers.last().unwrap()["response"]["subtype"], "success", "{action:?}: {answers:?}");
 }
 
-/// What a request looks like to the provider's cache.
+/// The parts of a request that the provider's cache depends on.
 struct Seen {
     body: Vec<u8>,
     json: Value,
-    /// Tools that are in the prefix, and all of them.
+    /// Tools in the prefix, and all tools.
     eager: Vec<Value>,
     tools: Vec<Value>,
-    /// The blocks of the conversation, without marks.
+    /// Blocks of the conversation, without cache markers.
     blocks: Vec<Value>,
 }
 
@@ -219,7 +218,7 @@ impl Seen {
         Self { body: body.to_vec(), json, eager, tools, blocks }
     }
 
-    /// Whether a request goes on from this one.
+    /// Whether `next` extends this request.
     fn goes_on_in(&self, next: &Self) -> bool {
         self.json["model"] == next.json["model"]
             && self.json["system"] == next.json["system"]
@@ -254,7 +253,8 @@ async fn fifty_turns_keep_their_prefix_and_each_loss_is_named() {
     };
     let session = "3f0a3c52-5d0f-4f0e-9a55-0d6f3c3f7a11";
     let mut bodies = play(&haft, &servers, &servers.configured(), first(), &["--session-id", session]).await;
-    // What every session should know changed meanwhile: it is told, not put in.
+    // A changed memory file is announced in the conversation; the beginning of the request stays
+    // unchanged.
     haft.write("CLAUDE.md", "Be brief, and polite.\n");
     let before_restart = bodies.len();
     bodies.extend(play(&haft, &servers, &servers.all(), second(), &["--resume", session]).await);
@@ -275,7 +275,7 @@ async fn fifty_turns_keep_their_prefix_and_each_loss_is_named() {
     let causes: Vec<&str> = busts.values().copied().collect();
     assert_eq!(causes, ["model_changed", "compaction", "settings_changed"], "{cost}");
 
-    // The request that asks for the summary is none of the conversation.
+    // The compaction request is not part of the conversation.
     let is_summary = |it: &Seen| text_of(&it.json).contains("Sum up this conversation");
     let talk: Vec<(u64, &Seen)> = (1..).zip(&seen).filter(|(_, it)| !is_summary(it)).collect();
     assert_eq!(talk.len() + 1, seen.len());
@@ -296,7 +296,7 @@ async fn fifty_turns_keep_their_prefix_and_each_loss_is_named() {
     down_is_said(&seen[..before_restart]);
     late_tools_come_last(&seen[before_restart - 1].tools);
     news_are_told(&seen, before_restart);
-    // Summed up, and nothing has to be loaded again.
+    // After the compaction no tool has to be loaded again.
     let last = seen.last().unwrap();
     for name in ["mcp__flap__alpha", "mcp__flap__beta", "mcp__flap__gamma", "mcp__late__delta"] {
         assert!(last.eager.iter().any(|it| it["name"] == name), "{name} is not loaded any more");
@@ -305,7 +305,7 @@ async fn fifty_turns_keep_their_prefix_and_each_loss_is_named() {
     assert!(people.contains("lost 3 times") && people.contains("compaction: the conversation"), "{people}");
 }
 
-/// A server that is gone keeps its tools, and a call says so.
+/// A stopped server keeps its tools in the request; a call reports that the server is down.
 fn down_is_said(seen: &[Seen]) {
     let answers: Vec<String> = seen.iter().map(|it| text_of(&it.json)).collect();
     let said = answers.iter().filter(|it| it.contains("temporarily unavailable")).count();
@@ -337,7 +337,7 @@ fn news_are_told(seen: &[Seen], before_restart: usize) {
     assert!(seen.last().unwrap().json["system"].to_string().contains("and polite"), "and is in place later");
 }
 
-/// A session in which servers and single tools are switched off and on.
+/// A session in which servers and single tools are disabled and enabled.
 #[tokio::test]
 async fn switching_off_and_on_needs_no_restart_and_costs_no_cache() {
     let haft = Haft::new();
@@ -348,7 +348,7 @@ async fn switching_off_and_on_needs_no_restart_and_costs_no_cache() {
     let toggle = |on: bool| json!({"subtype": "mcp_toggle", "serverName": "flap", "enabled": on});
     let rules =
         |deny: Value| json!({"subtype": "apply_flag_settings", "settings": {"permissions": {"deny": deny}}});
-    // What the host wants first, what the model calls then, and what it is told.
+    // What the host changes first, what the model then calls, and the result.
     let steps = [
         (None, alpha, "called"),
         (None, beta, "called"),
@@ -384,7 +384,7 @@ async fn switching_off_and_on_needs_no_restart_and_costs_no_cache() {
     assert_eq!(code, Some(0), "{stderr}");
 }
 
-/// The same below `haft -p`, where files say it.
+/// The same for `haft -p`, with settings files instead of a host.
 #[tokio::test]
 async fn a_run_follows_its_settings() {
     let haft = Haft::new();
@@ -393,7 +393,7 @@ async fn a_run_follows_its_settings() {
     for (name, server) in [("going", &going), ("staying", &staying)] {
         haft.ok(&["mcp", "add-json", "-s", "user", name, &server.config().to_string()], "");
     }
-    // The command ends when the server does.
+    // The command ends when the server process does.
     let wait = format!("while kill -0 $(cat {}); do sleep 0.05; done", going.pid_file().display());
     let script = Script::from_turns([
         call("mcp__going__alpha", json!({"count": 1})),
@@ -418,7 +418,7 @@ async fn a_run_follows_its_settings() {
         assert!(waited.elapsed() < peer::TIMEOUT, "nothing is asked");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
-    // Rules first: both are read when the servers change.
+    // Write the rules first: both files are read when the servers change.
     let rules = json!({"permissions": {"deny": ["mcp__staying__beta"]}});
     haft.write_home(".haft/settings.json", &rules.to_string());
     haft.ok(&["mcp", "remove", "going", "-s", "user"], "");

@@ -1,16 +1,15 @@
-//! Several words behind one flag: `--allowedTools Read "Bash(git log *)"`, as people
-//! write it who come from other agents.
+//! List flags with several values: `--allowedTools Read "Bash(git log *)"`. Other agents accept this
+//! form, clap does not without swallowing the prompt.
 //!
-//! **Invariant:** nothing that was meant as a prompt, as a command or as its argument
-//! becomes part of a list: before a prompt only words that can be nothing else are
-//! taken, and nothing behind `--` is.
+//! **Invariant:** a prompt, a subcommand or its argument never becomes part of a list. Before the
+//! prompt only words that cannot be a prompt are taken; after `--` none is.
 
 use std::{ffi::OsString, path::Path};
 
 use clap::Command;
 use haft_session::split_rules;
 
-/// What the words behind a flag are.
+/// What kind of values a list flag has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum ListFlagKind {
     Rules,
@@ -29,18 +28,19 @@ impl ListFlagKind {
     }
 }
 
-/// Whether a word could be the prompt.
+/// Whether the next plain word could be the prompt.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum PromptPosition {
-    /// Nothing was said yet.
+    /// No prompt or command was seen yet.
     Open,
-    /// Another word is the prompt, or nothing takes one.
+    /// The prompt was seen, or the command takes none.
     Taken,
-    /// Words that belong to no flag are arguments of a command.
+    /// Plain words are arguments of a subcommand.
     OfCommand,
 }
 
-/// The same command line with one word behind each flag.
+/// Rewrites the command line so that each list flag has exactly one value, for clap. `is_tool`
+/// recognises tool names. Without a list flag the words are returned unchanged.
 pub(crate) fn one_word_each(
     words: Vec<OsString>,
     root: &Command,
@@ -86,10 +86,10 @@ pub(crate) fn one_word_each(
     line.written
 }
 
-/// A command line that is read from left to right.
+/// State while the command line is read from left to right.
 struct FlagReader<'a> {
     root: &'a Command,
-    /// The command that was named last.
+    /// The subcommand seen last, or the root.
     at: &'a Command,
     prompt: PromptPosition,
     written: Vec<OsString>,
@@ -148,8 +148,7 @@ fn is_flag(text: &str) -> bool {
     1 < text.len() && text.starts_with('-') && text != "--"
 }
 
-/// The flag of a name without its dashes, of the command or of all commands. One
-/// with `=` has its value with it.
+/// Finds a flag by its long name or alias (without dashes), first in the subcommand, then in the root.
 fn flag_of<'a>(root: &'a Command, at: &'a Command, name: &str) -> Option<&'a clap::Arg> {
     let mut flags = at.get_arguments().chain(root.get_arguments());
     flags
@@ -161,8 +160,7 @@ fn all_rules(text: &str, is_rule: &dyn Fn(&str) -> bool) -> bool {
     !rules.is_empty() && rules.iter().all(|it| is_rule(it))
 }
 
-/// `Read`, `Bash(git log *)`, `mcp__server__*`, `Web*`: a name as tools have them, and
-/// brackets to the end.
+/// Whether the word looks like a permission rule: `Read`, `Bash(git log *)`, `mcp__server__*`, `Web*`.
 fn looks_like_rule(rule: &str) -> bool {
     let (name, is_whole) = match rule.split_once('(') {
         Some((name, inside)) => (name, inside.ends_with(')')),
@@ -182,7 +180,7 @@ mod tests {
     use super::*;
     use crate::args::Args;
 
-    /// What a command line means: prompt, allow, deny, tools, directories, configs.
+    /// Parses a command line and describes the result: prompt, allow, deny, tools, directories, configs.
     fn read(words: &[&str]) -> Result<Vec<String>, String> {
         let root = Args::command();
         let words = std::iter::once("haft").chain(words.iter().copied()).map(OsString::from).collect();
@@ -210,7 +208,7 @@ mod tests {
     #[test]
     fn words_behind_a_flag_are_its_list_and_a_prompt_stays_a_prompt() {
         for (words, want) in [
-            // Behind a prompt every word counts.
+            // After a prompt every word belongs to the list.
             (
                 &["-p", "do it", "--allowedTools", "Read", "Bash(git log *)"][..],
                 "say do it; allow Read|Bash(git log *)",
@@ -233,7 +231,7 @@ mod tests {
                 &["-p", "do it", "--mcp-config", "a.json", "{\"mcpServers\":{}}"],
                 "say do it; servers a.json|{\"mcpServers\":{}}",
             ),
-            // Before one, only what can be nothing else.
+            // Before a prompt only words that cannot be the prompt belong to the list.
             (&["-p", "--allowedTools", "Read", "do it"], "say do it; allow Read"),
             (
                 &["-p", "--allowedTools", "Read", "Edit", "Read the file"],
@@ -258,18 +256,19 @@ mod tests {
                 &["-p", "--mcp-config", "{\"mcpServers\":{}}", "do it"],
                 "say do it; servers {\"mcpServers\":{}}",
             ),
-            // Commas and blanks within a word.
+            // Commas and spaces within a word.
             (
                 &["-p", "--allowedTools", "Read,Edit", "Grep Bash(a b, c)", "do it"],
                 "say do it; allow Read|Edit|Grep|Bash(a b, c)",
             ),
             (&["-p", "--allowedTools", "Read, Edit,", "do it"], "say do it; allow Read|Edit"),
-            // Behind `--` there are no lists.
+            // After `--` no list takes words.
             (&["-p", "--allowedTools", "Read", "--", "Edit"], "say Edit; allow Read"),
             (&["-p", "--allowedTools", "Read", "Edit", "--", "--tools"], "say --tools; allow Read|Edit"),
             (&["-p", "--tools", "Read", "--", "do it"], "say do it; tools Read"),
             (&["-p", "--add-dir", "..", "--", "src"], "say src; dirs .."),
-            // A value with `=` is one, flags may come again, values of other flags are no flags.
+            // `--flag=value` takes no further word, flags may repeat, values of other flags are not
+            // flags.
             (&["-p", "--allowedTools=Read", "Edit"], "say Edit; allow Read"),
             (&["-p", "--allowedTools", "Read", "--allowedTools", "Edit", "Grep"], "allow Read|Edit|Grep"),
             (&["-p", "--tools", "Read", "--tools", "Grep"], "tools Read|Grep"),
@@ -283,7 +282,7 @@ mod tests {
                 &["--allowedTools", "Read", "Edit", "--disallowedTools", "Bash", "Agent(x)"],
                 "allow Read|Edit; deny Bash|Agent(x)",
             ),
-            // Commands keep their words; where they take none, the list has them.
+            // Subcommands keep their arguments; where one takes none, the list gets the words.
             (&["--allowedTools", "Read", "history"], "History; allow Read"),
             (&["--add-dir", "..", "history"], "History; dirs .."),
             (&["tool", "call", "--allowedTools", "Read", "Edit", "{}"], "Tool; allow Read"),

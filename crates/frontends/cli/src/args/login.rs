@@ -15,7 +15,8 @@ pub(crate) struct LoginArgs {
 }
 
 impl LoginArgs {
-    /// `haft login` alone.
+    /// The flags of `haft login` without arguments: Anthropic, keyring if there is one, no check of the
+    /// key.
     pub(crate) fn usual() -> Self {
         Self { provider: String::from("anthropic"), file: false, check: false }
     }

@@ -1,4 +1,4 @@
-//! The command line: what flags and commands there are, and how they are read.
+//! The command line: its flags and commands, and how it is parsed.
 
 mod bug;
 mod cli_command;
@@ -87,12 +87,12 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// What was asked for. Without arguments, as people begin all day, the commands
-    /// need not be known: making all of them takes longer than anything else does
-    /// before the prompt is there.
+    /// Parses the command line of this process. Without arguments, the most common case, it skips
+    /// building the subcommands: that takes longer than everything else before the prompt appears.
     pub(crate) fn of_program() -> Result<(Self, clap::ArgMatches), clap::Error> {
         if 1 < std::env::args_os().len() {
-            // Never taken apart: that would take half as long again as putting it together.
+            // Never dropped: dropping takes half as long as building, and the process needs it only
+            // once.
             let mut root = std::mem::ManuallyDrop::new(Self::command());
             let words = list_flags::one_word_each(std::env::args_os().collect(), &root, &is_tool_name);
             let matches = if newer_flags::is_of_sdk(&words) {
@@ -115,7 +115,7 @@ impl Args {
     }
 }
 
-/// Names and aliases of the tools that come with Haft.
+/// Names and aliases of the built-in tools.
 pub(crate) fn tool_names() -> &'static [String] {
     static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
         let scratch = tempfile::tempdir().ok();
@@ -130,7 +130,7 @@ pub(crate) fn tool_names() -> &'static [String] {
     &NAMES
 }
 
-/// Whether a tool that comes with Haft has this name, or had it once.
+/// Whether this is the name or a former name of a built-in tool.
 pub(crate) fn is_tool_name(name: &str) -> bool {
     let renamed = haft_permission::Names::built_in();
     tool_names().iter().any(|it| it == name || it == renamed.canonical(name))

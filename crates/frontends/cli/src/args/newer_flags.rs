@@ -1,22 +1,22 @@
 //! Flags of an Agent SDK that is newer than this program.
 //!
-//! SDKs start the program with flags that only newer versions know. One of them must
-//! not end the session: under an SDK unknown flags are left out with a warning. At a
-//! terminal and with `-p` they stay an error, because the user can correct them.
+//! An SDK passes flags that only newer versions know. Such a flag must not end the session, so under an
+//! SDK unknown flags are dropped with a warning. At a terminal and with `-p` they stay an error, because
+//! the user can correct them.
 
 use std::ffi::OsString;
 
 use clap::{ArgMatches, Command, error::ErrorKind};
 
-/// Whether an SDK starts the program: prompts come as JSON lines, so that no word of
-/// the command line is a prompt or a command.
+/// Whether an SDK started the program, that is `--input-format stream-json` is given. Prompts then
+/// arrive as JSON lines, and no word of the command line is a prompt or a subcommand.
 pub(crate) fn is_of_sdk(words: &[OsString]) -> bool {
     let is_pair = |pair: &[OsString]| pair[0] == "--input-format" && pair[1] == "stream-json";
     words.windows(2).any(is_pair) || words.iter().any(|it| it == "--input-format=stream-json")
 }
 
-/// Parses the command line of an SDK without the flags that nobody knows; the second
-/// value lists those.
+/// Parses the command line of an SDK and drops unknown flags with their values. The second value lists
+/// the dropped flags. Other errors are returned.
 pub(crate) fn parse(
     root: &mut Command,
     mut words: Vec<OsString>,
@@ -33,7 +33,8 @@ pub(crate) fn parse(
         };
         let flag = words.remove(at);
         let has_value = flag.as_encoded_bytes().contains(&b'=');
-        // Values follow with or without `=`; nothing else of an SDK is a plain word.
+        // The value of an unknown flag follows it with or without `=`. An SDK passes no other plain
+        // words.
         while !has_value && words.get(at).is_some_and(|it| !it.as_encoded_bytes().starts_with(b"-")) {
             words.remove(at);
         }
@@ -42,8 +43,8 @@ pub(crate) fn parse(
     }
 }
 
-/// Where the first word is that nobody knows: a word before it that looks the same may
-/// be the value of another flag.
+/// Index of the first unknown flag. An equal word before it may be the value of another flag, so the
+/// text alone does not identify it.
 fn unknown(root: &mut Command, words: &[OsString]) -> Option<usize> {
     let is_unknown = |end: &usize| {
         let read = root.try_get_matches_from_mut(words[..=*end].iter());
@@ -77,11 +78,11 @@ mod tests {
             (&["--future"], &["--future"]),
             (&["--future=a b", "--verbose"], &["--future"]),
             (&["--future", "value", "--verbose"], &["--future"]),
-            // No value becomes a command.
+            // The value of an unknown flag is not parsed as a command.
             (&["--future", "update"], &["--future"]),
             (&["--future", "a", "b", "c", "--more={\"x\": 1}"], &["--future", "--more"]),
             (&["--future", "{\"a\": 1}", "-z"], &["--future", "-z"]),
-            // What belongs to a known flag stays with it.
+            // A known flag keeps its value, even one that looks like an unknown flag.
             (&["--append-system-prompt", "--future", "--future"], &["--future"]),
         ] {
             for (before, after) in [(&usual[..], more), (more, &usual[..])] {

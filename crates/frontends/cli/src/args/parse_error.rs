@@ -1,4 +1,4 @@
-//! What the program prints when its arguments are not parsed.
+//! Output for a command line that cannot be parsed.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use clap::{
 };
 use haft_console::stdout::write_error;
 
-/// What to do where the words of a prompt were given one by one, or a command is misspelt.
+/// Advice if the prompt was not quoted, or a subcommand is misspelled.
 fn unquoted_prompt(err: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(word)) = err.get(ContextKind::InvalidArg) else { return None };
     let given: Vec<String> = std::env::args_os().skip(1).filter_map(|it| it.into_string().ok()).collect();
@@ -26,8 +26,8 @@ fn unquoted_prompt(err: &clap::Error) -> Option<String> {
     })
 }
 
-/// Flags that make no sense. Under an SDK that is one line and exit 1; a
-/// person gets help with it.
+/// Prints a usage error and returns its exit code. Under an SDK it is one line and exit code 1; at a
+/// terminal it includes help.
 pub(crate) fn refuse(err: &clap::Error) -> ExitCode {
     let is_sdk = std::env::args_os().any(|it| it.to_string_lossy().starts_with("--input-format"));
     if !is_sdk || !err.use_stderr() {

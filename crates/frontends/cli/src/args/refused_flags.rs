@@ -1,12 +1,11 @@
-//! Flags that a command has no use for are refused, not ignored.
+//! Rejects flags that a command does not use, instead of ignoring them.
 
 use clap::Args as _;
 use haft_console::stdout::CliError;
 
 use super::{Args, CliCommand, RunArgs, ToolCommand};
 
-/// Flags of a run with a model mean nothing to other commands: they are refused,
-/// not ignored.
+/// Fails if a flag that configures a model run is given to a command that runs no model.
 pub(crate) fn refuse_run_flags(args: &Args, matches: &clap::ArgMatches) -> Result<(), CliError> {
     let takes_them = matches!(
         args.command,
@@ -28,8 +27,7 @@ pub(crate) fn refuse_run_flags(args: &Args, matches: &clap::ArgMatches) -> Resul
     )))
 }
 
-/// Hosts mean nothing to commands that touch no files of a session: they are
-/// refused there, not ignored.
+/// Fails if `--host` is given to a command that does not work on a session's files.
 pub(crate) fn refuse_hosts(args: &Args) -> Result<(), CliError> {
     let why = match &args.command {
         _ if args.options.host.is_empty() => return Ok(()),

@@ -1,4 +1,4 @@
-//! Commands that this build lacks: they say so.
+//! Stand-ins for commands of features that this build lacks; they print an error.
 
 use haft_console::stdout::{CliError, CommandExit};
 
@@ -29,7 +29,7 @@ pub(crate) mod view {
     }
 }
 
-/// The error of a command that needs a feature.
+/// The error of a command whose feature was not compiled in.
 pub(crate) fn absent(command: &str, feature: &str) -> CommandExit {
     Err(CliError::Message(format!(
         "this build of haft has no `{command}`: install the packaged program, or build haft-cli with --features {feature}"

@@ -1,5 +1,5 @@
-//! `haft agents` and `haft skills`: what a session here would know, where it
-//! comes from, and what is wrong with files.
+//! `haft agents` and `haft skills`: lists what a session in this directory would have, the files it
+//! comes from, and errors in them.
 
 use std::process::ExitCode;
 
@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::{commands::plugins, run::session_spec};
 
-/// Kinds of agents. A file that cannot be used is listed with its line and its
-/// reason; the exit code says whether there is one.
+/// Lists the agent types. A definition file that cannot be used is listed with line and reason; exit
+/// code 1 if there is one.
 pub(crate) fn agents(options: &GlobalArgs) -> CommandExit {
     let premises = session_spec::premises(options)?;
     let (kinds, problems) = premises.agents();
@@ -52,7 +52,7 @@ fn kind_json(kind: &AgentDefinition, usual: Option<&str>) -> Value {
 fn kind_text(kind: &AgentDefinition, usual: Option<&str>) -> String {
     let mut about = vec![kind.source.label()];
     about.push(match kind.model_named(usual) {
-        // Its file stands below.
+        // The full path of the file is printed below.
         Some((model, from)) => format!("model {model} from {}", from.split(" (").next().unwrap_or(&from)),
         None => String::from("the model of who starts it"),
     });
@@ -69,8 +69,8 @@ fn kind_text(kind: &AgentDefinition, usual: Option<&str>) -> String {
     format!("{}  ({})\n    {description}\n{file}", kind.name, about.join("; "))
 }
 
-/// Skills and commands of files, and what is wrong with these. The exit code says
-/// whether one is not there because of a mistake.
+/// Lists skills and file-based commands with the errors in their files. Exit code 1 if one of them is
+/// unusable because of an error.
 pub(crate) fn skills(options: &GlobalArgs) -> CommandExit {
     let premises = session_spec::premises(options)?;
     let (mut commands, problems) = premises.commands();

@@ -1,6 +1,5 @@
-//! `haft bug`: one archive with what somebody needs who is to look into a
-//! problem. Everything that looks like a secret is masked; what is in it is
-//! said, and nothing is sent anywhere.
+//! `haft bug`: writes one archive with what a developer needs to look into a problem. Secrets are
+//! masked, the contents are listed, and nothing is sent.
 
 use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _, path::PathBuf, process::ExitCode};
 
@@ -18,14 +17,13 @@ use crate::{
     run::session_spec,
 };
 
-/// More of a log than this is left out from its beginning.
+/// Maximum bytes of a log in the archive; the beginning of a longer one is left out.
 const MAX_LOG_BYTES: usize = 8 * 1024 * 1024;
 
-/// One file of the archive.
 struct BugFile {
     name: String,
     text: String,
-    /// What it is, for the person.
+    /// Description of the file for the user.
     about: String,
 }
 
@@ -46,7 +44,7 @@ pub(crate) fn run(args: &BugArgs, options: &GlobalArgs) -> CommandExit {
     let home = std::env::var("HOME").unwrap_or_default();
     for file in &mut files {
         let text = masked(std::mem::take(&mut file.text));
-        // Where a person lives says who they are.
+        // The home directory contains the user name.
         file.text = if home.len() > 1 { text.replace(&home, "~") } else { text };
     }
     let path = args.out.clone().unwrap_or_else(|| {
@@ -119,7 +117,7 @@ fn session_file(named: &str, options: &GlobalArgs) -> Result<BugFile, CliError> 
     Ok(BugFile { name: format!("session-{id}.jsonl"), text, about })
 }
 
-/// The files as a tar archive, in the form every tool reads.
+/// Packs the files into an uncompressed tar archive (ustar).
 fn archive(files: &[BugFile]) -> Vec<u8> {
     const BLOCK: usize = 512;
     let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! `haft context`: what fills the window.
+//! `haft context`: shows what fills the context window.
 
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ pub(crate) fn run(session: Option<String>, run: &RunArgs, options: &GlobalArgs) 
     print_bytes((for_people(&fill) + &servers_for_people(&servers)).as_bytes())
 }
 
-/// What the next request would hold, and what the MCP servers would add to it.
-/// Nobody is asked and nothing is written.
+/// Measures the next request, and what the tools of each MCP server would add to it. Sends no model
+/// request and writes no log.
 async fn look(run: &RunArgs, options: &GlobalArgs) -> Result<(WindowUsage, Vec<ServerFill>), CliError> {
     let mut spec = session_spec::of_run(run, options)?;
     spec.log.kept = LogDestination::Nowhere;
@@ -47,23 +47,23 @@ async fn look(run: &RunArgs, options: &GlobalArgs) -> Result<(WindowUsage, Vec<S
     Ok((fill, servers))
 }
 
-/// What one tool takes.
+/// Tokens used by one tool.
 struct ToolFill {
     name: String,
     tokens: u64,
     when: ToolPresence,
 }
 
-/// When a tool is in a request.
+/// When a tool's definition is part of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum ToolPresence {
     Always,
-    /// It was loaded in this session.
+    /// The model loaded it in this session.
     Loaded,
     OnDemand,
 }
 
-/// What the tools of one server take.
+/// Tokens used by the tools of one MCP server.
 struct ServerFill {
     name: String,
     tools: Vec<ToolFill>,

@@ -1,4 +1,4 @@
-//! `haft cost`: what a session used, and what its caches were lost to.
+//! `haft cost`: tokens and cost of a session, and why its prompt caches were missed.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ fn for_people(id: &str, cost: &SessionCost) -> String {
     out
 }
 
-/// One line about the caches a run lost.
+/// One line that sums up the prompt cache misses of a run; `None` without any.
 pub(crate) fn lost_line(busts: &[CacheMiss]) -> Option<String> {
     if busts.is_empty() {
         return None;

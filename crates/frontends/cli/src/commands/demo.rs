@@ -1,7 +1,7 @@
 //! `haft demo`: a recorded model repairs a small project with real tools.
 //!
-//! Only the model's words are recorded; every call runs, in a directory of its
-//! own, with a home of its own: nothing of the person is read or written.
+//! Only the model's answers are recorded. The tool calls really run, in a temporary directory with a
+//! temporary home, so that no file of the user is read or written.
 
 use std::{
     io::IsTerminal as _,
@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{args::DemoArgs, commands::tool::cancel_on_interrupt, run::session_spec};
 
-/// The project, before.
+/// Files of the project before the repair.
 const PROJECT: &[(&str, &str)] = &[
     ("invoice.sh", include_str!("../../assets/demo/project/invoice.sh")),
     ("test.sh", include_str!("../../assets/demo/project/test.sh")),
@@ -37,22 +37,22 @@ const PROJECT: &[(&str, &str)] = &[
     ("orders/sugar.csv", include_str!("../../assets/demo/project/orders/sugar.csv")),
 ];
 
-/// What the model says, answer by answer.
+/// The recorded answers of the model.
 const ANSWERS: &str = include_str!("../../assets/demo/answers.json");
 
 const PROMPT: &str = "The tests of this project fail. Find out why and repair it.";
 
-/// Between two words.
+/// Delay between two words of an answer.
 const PACE: Duration = Duration::from_millis(25);
 
 pub(crate) fn run(demo: &DemoArgs) -> CommandExit {
     session_spec::runtime()?.block_on(play(demo))
 }
 
-/// Programs the project of the demo is made of.
+/// Programs the demo project needs.
 const PROGRAMS: [&str; 2] = ["sh", "awk"];
 
-/// Without its programs nothing in the demo would be as the model says.
+/// Fails if one of `PROGRAMS` is missing: the recorded answers would not match.
 fn refuse_without_programs() -> Result<(), CliError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places: Vec<_> = std::env::split_paths(&path).collect();
@@ -124,7 +124,7 @@ async fn show(demo: &DemoArgs, look: PrintStyle, project: &Path, home: &Path) ->
     })
 }
 
-/// A session that sees nothing of the person's: neither settings nor home.
+/// Spec of a session that reads neither the user's settings nor the home directory.
 fn demo_spec(project: &Path, home: &Path, provider: Arc<dyn Provider>) -> Result<SessionSpec, CliError> {
     let options = GlobalArgs {
         cwd: Some(project.to_owned()),
@@ -143,7 +143,6 @@ fn demo_spec(project: &Path, home: &Path, provider: Arc<dyn Provider>) -> Result
     Ok(spec)
 }
 
-/// What happened, in numbers.
 #[derive(Default)]
 struct DemoCounts {
     calls: usize,
@@ -180,7 +179,7 @@ async fn watch(
                         Some(haft_tool::ErrorKind::Denied) => counts.refused += 1,
                         _ => (),
                     }
-                    // Time to look at it.
+                    // A pause for the reader.
                     tokio::time::sleep(pace * 24).await;
                 }
             }
@@ -189,7 +188,7 @@ async fn watch(
     }
 }
 
-/// The tests, run by ourselves: what is said at the end is what is so.
+/// Runs the project's tests without the model, so that the final message reports a verified result.
 fn tests_pass(project: &Path) -> bool {
     let quiet = process::Command::new("sh")
         .arg("test.sh")

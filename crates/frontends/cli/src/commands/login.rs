@@ -1,8 +1,8 @@
-//! `haft login | logout`: keeping a key, and forgetting it.
+//! `haft login | logout`: stores and deletes API keys.
 //!
-//! **Invariant:** a key is read hidden or from standard input, never from an
-//! argument that others see; it goes into the keyring or into a file only its
-//! owner reads, and is never printed.
+//! **Invariant:** a key is read without echo or from standard input, never from an argument that
+//! other users could see. It is stored in the keyring or in a file only its owner can read, and is never
+//! printed.
 
 use std::{
     ffi::OsStr,
@@ -27,7 +27,7 @@ use crate::{
     run::{local_model_servers::with_causes, session_spec},
 };
 
-/// Longer than any key.
+/// Maximum bytes read as a key; longer input is rejected.
 const LONGEST_KEY: u64 = 64 * 1024;
 
 pub(crate) fn login(args: &LoginArgs, options: &GlobalArgs) -> CommandExit {
@@ -105,14 +105,14 @@ fn file(state: &Path) -> PathBuf {
     state.join("credentials.json")
 }
 
-/// The keys that are kept.
+/// Reads the stored keys.
 fn read(state: &Path) -> Result<StoredKeys, CliError> {
     let path = file(state);
     match std::fs::read(&path) {
         Ok(bytes) => {
             StoredKeys::parse(&bytes).map_err(|err| CliError::Message(format!("{}: {err}", path.display())))
         }
-        // Whether one can be written there is said then.
+        // No file yet. Whether it can be written shows when a key is stored.
         Err(err) if matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(StoredKeys::default())
         }
@@ -132,7 +132,7 @@ fn write(state: &Path, keys: &StoredKeys) -> Result<(), CliError> {
         .map_err(|err| failed(&err))
 }
 
-/// The key, typed without an echo, or all of standard input.
+/// Reads the key: typed without echo on a terminal, otherwise all of standard input.
 fn asked_key(provider: &str) -> Result<String, CliError> {
     let input = io::stdin();
     let text = if input.is_terminal() {
@@ -161,8 +161,7 @@ fn asked_key(provider: &str) -> Result<String, CliError> {
     Ok(key.to_owned())
 }
 
-/// A line from the terminal, key by key, so that whoever gives up leaves the
-/// terminal as it was.
+/// Reads a line from the terminal without echo, key by key, so that Ctrl-C restores the terminal.
 fn typed_hidden() -> Result<String, CliError> {
     let _hidden = HiddenEcho::begin();
     let mut typed = Vec::new();
@@ -182,7 +181,7 @@ fn typed_text(bytes: Vec<u8>) -> Result<String, CliError> {
     String::from_utf8(bytes).map_err(|_| CliError::Message(String::from("this is no text; nothing is kept")))
 }
 
-/// Turns the terminal's echo off, and on again when it goes.
+/// Terminal echo is off while this value lives; drop restores it.
 struct HiddenEcho(Option<rustix::termios::Termios>);
 
 impl HiddenEcho {
@@ -205,21 +204,21 @@ impl Drop for HiddenEcho {
     }
 }
 
-/// The keyring of a desktop, through the program that comes with it.
+/// The desktop's keyring, accessed through its command-line program.
 struct Keyring {
     kind: KeyringKind,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum KeyringKind {
-    /// The Secret Service of Linux desktops.
+    /// The Secret Service of Linux desktops (`secret-tool`).
     SecretTool,
-    /// The keychain of macOS.
+    /// The macOS keychain (`security`).
     Security,
 }
 
 impl Keyring {
-    /// The keyring, where there is one and somebody to open it.
+    /// The keyring of this desktop; `None` without its program or (on Linux) without a D-Bus session.
     fn here(premises: &SessionEnvironment) -> Option<Self> {
         let path = premises.variables.os_text("PATH");
         if cfg!(target_os = "macos") {
@@ -230,7 +229,7 @@ impl Keyring {
             .then_some(Self { kind: KeyringKind::SecretTool })
     }
 
-    /// The command that prints the key.
+    /// The shell command that prints the key, for `apiKeyHelper`.
     fn lookup(&self, provider: &str) -> String {
         match self.kind {
             KeyringKind::SecretTool => format!("secret-tool lookup service haft provider {provider}"),
@@ -245,7 +244,8 @@ impl Keyring {
                 let words = ["store", "--label", &label, "service", "haft", "provider", provider];
                 ran("secret-tool", &words, key)
             }
-            // Commands on its standard input are in no process list.
+            // The command is passed on standard input, so that the key is not visible in the process
+            // list.
             KeyringKind::Security => {
                 let line = format!("add-generic-password -U -s haft -a {provider} -w {key}\n");
                 ran("security", &["-i"], &line)
@@ -293,12 +293,12 @@ fn ran(program: &str, words: &[&str], input: &str) -> io::Result<()> {
     }
 }
 
-/// Whether a program is in the search path.
+/// Whether `path` contains this program.
 pub(crate) fn in_path(path: Option<&OsStr>, program: &str) -> bool {
     found_in(path, program).is_some()
 }
 
-/// Where a program is in the search path.
+/// Full path of a program found in `path`.
 pub(crate) fn found_in(path: Option<&OsStr>, program: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;
     let runs = |place: &PathBuf| {
@@ -307,8 +307,8 @@ pub(crate) fn found_in(path: Option<&OsStr>, program: &str) -> Option<PathBuf> {
     std::env::split_paths(path?).map(|dir| dir.join(program)).find(runs)
 }
 
-/// Asks the provider for its list of models with the key. Another address counts only if
-/// it is in the environment: settings of a folder do not say where a key goes.
+/// Verifies the key with a request to the provider (timeout 15 s). Another base URL is taken only from
+/// the process environment, never from settings: a project must not redirect a key.
 async fn check(provider: &str, key: &str) -> Result<(), CliError> {
     let variables = haft_types::EnvVars::of_process();
     let own = |name: &str| variables.text(name).filter(|it| !it.trim().is_empty());

@@ -1,4 +1,4 @@
-//! The commands of the program, one file or folder each.
+//! The subcommands, one file or folder each.
 
 #[cfg(not(all(feature = "acp", feature = "fleet", feature = "view")))]
 pub(crate) mod absent;

@@ -1,5 +1,4 @@
-//! `haft models`: what is known about models, what they cost, and which servers
-//! on this machine have some.
+//! `haft models`: lists known models with their prices, and the models of servers on this machine.
 
 use std::process::ExitCode;
 
@@ -67,7 +66,7 @@ fn model_json(info: &ModelInfo, from: &str) -> Value {
     out
 }
 
-/// One line a model: names, window, answer, price, thinking.
+/// A table with one row per model: name, context window, maximum output, price, thinking.
 fn table(known: &[(&ModelInfo, String)]) -> String {
     let heads = ["MODEL", "WINDOW", "ANSWER", "$/M IN", "$/M OUT", "CACHED", "THINKS", "FROM"];
     let mut rows = vec![heads.map(str::to_owned)];
@@ -93,7 +92,7 @@ fn table(known: &[(&ModelInfo, String)]) -> String {
     columns(&rows)
 }
 
-/// Rows under each other, as wide as they need to be.
+/// Aligns rows into columns of minimal width.
 pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..N).map(width).collect();

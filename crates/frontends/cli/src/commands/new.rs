@@ -1,5 +1,4 @@
-//! `haft new tool NAME`: a crate with a tool, its test, and a server that any
-//! MCP client can start.
+//! `haft new tool NAME`: creates a crate with a tool, its test, and an MCP server for it.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,13 +13,12 @@ use haft_console::{
 use super::update;
 use crate::args::NewCommand;
 
-/// Templates. With a name filled in they are a crate, which `tests/all/new_tool.rs`
-/// compiles and tries.
+/// Templates of the new crate. `tests/all/new_tool.rs` compiles and runs the result.
 const MANIFEST: &str = include_str!("../../assets/new-tool/Cargo.toml.txt");
 const TOOL: &str = include_str!("../../assets/new-tool/tool.rs.txt");
 const SERVER: &str = include_str!("../../assets/new-tool/server.rs.txt");
 const README: &str = include_str!("../../assets/new-tool/README.md.txt");
-/// Where the library is in a source of Haft.
+/// Path of the library crate in a source checkout of Haft.
 const LIBRARY: &str = "crates/frontends/haft";
 
 pub(crate) fn run(command: &NewCommand, options: &GlobalArgs) -> CommandExit {
@@ -30,7 +28,7 @@ pub(crate) fn run(command: &NewCommand, options: &GlobalArgs) -> CommandExit {
     let root = here.join(dir.clone().unwrap_or_else(|| PathBuf::from(&names.package)));
     let failed = |path: &Path, err: std::io::Error| CliError::Message(format!("{}: {err}", path.display()));
     let library = library(haft.as_ref().map(|it| here.join(it)))?;
-    // A directory that is there may hold somebody's work.
+    // An existing directory may contain the user's work.
     std::fs::create_dir(&root).map_err(|err| failed(&root, err))?;
     std::fs::create_dir(root.join("src")).map_err(|err| failed(&root, err))?;
     let filled = |text: &str| {
@@ -61,15 +59,15 @@ pub(crate) fn run(command: &NewCommand, options: &GlobalArgs) -> CommandExit {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where this program was built. Only a build for development says so: others are the
-/// same bytes wherever they are made.
+/// The directory this program was built in. Only set in debug builds: release builds must be
+/// reproducible.
 #[cfg(debug_assertions)]
 const BUILT_IN: &str = env!("CARGO_MANIFEST_DIR");
 #[cfg(not(debug_assertions))]
 const BUILT_IN: &str = "";
 
-/// The directory of the library: that of the source which is named, or of the one that
-/// this program was built or installed from.
+/// The directory of the library crate: in the given checkout, or in the one this program was built or
+/// installed from.
 fn library(named: Option<PathBuf>) -> Result<PathBuf, CliError> {
     let in_source =
         |dir: &Path| dir.join(LIBRARY).canonicalize().ok().filter(|it| it.join("Cargo.toml").is_file());
@@ -89,11 +87,11 @@ fn library(named: Option<PathBuf>) -> Result<PathBuf, CliError> {
     })
 }
 
-/// What a tool is called in its three places.
+/// The tool's name in its three spellings.
 struct ToolNames {
-    /// `word-count`
+    /// For example `word-count`.
     package: String,
-    /// `WordCount`
+    /// For example `WordCount`.
     tool: String,
 }
 

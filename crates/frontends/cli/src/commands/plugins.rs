@@ -1,5 +1,4 @@
-//! `haft plugins`: which there are, where each comes from, what is wrong with
-//! their files; and switching them on and off.
+//! `haft plugins`: lists plugins with their sources and errors; enables and disables them.
 
 use std::{io::Read as _, path::Path, process::ExitCode};
 
@@ -30,8 +29,8 @@ pub(crate) fn run(command: Option<PluginsCommand>, options: &GlobalArgs) -> Comm
     }
 }
 
-/// Lists plugins and marketplaces. The exit code says whether something that is
-/// switched on is not there because of a mistake.
+/// Lists plugins and marketplaces. Exit code 1 if an enabled plugin cannot be loaded because of an
+/// error.
 fn list(options: &GlobalArgs) -> CommandExit {
     let found = session_spec::premises(options)?.plugins();
     if options.json {
@@ -99,7 +98,7 @@ pub(crate) fn problem_json(it: &ExtensionProblem) -> Value {
     json!({"what": it.what, "file": it.file.to_string_lossy(), "line": it.line, "reason": it.reason, "isLost": it.is_lost})
 }
 
-/// The whole id of a plugin that is known here.
+/// The full id (`name@marketplace`) of an installed plugin. An error if the name is ambiguous.
 fn known_id(found: &PluginList, id: &str) -> Result<Option<String>, CliError> {
     let matches = |it: &&PluginEntry| it.id == id || it.id.split('@').next() == Some(id);
     let known: Vec<&PluginEntry> = found.plugins.iter().filter(matches).collect();
@@ -130,8 +129,8 @@ fn scope_of(scope: PluginScope) -> (SettingsScope, &'static str) {
     }
 }
 
-/// Switches a plugin on or off in a settings file. One that is not known is not
-/// switched: a name with a mistake in it would wait there for ever.
+/// Enables or disables a plugin in a settings file. Fails for an unknown plugin: a misspelled name would
+/// stay in the file unnoticed.
 fn switch(id: &str, scope: PluginScope, on: bool, options: &GlobalArgs) -> CommandExit {
     let premises = session_spec::premises(options)?;
     let found = premises.plugins();
@@ -147,7 +146,7 @@ fn switch(id: &str, scope: PluginScope, on: bool, options: &GlobalArgs) -> Comma
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what is wrong. The exit code says whether anything is.
+/// Checks a plugin's files and prints the problems. Exit code 1 if there are any.
 fn validate(path: &Path, options: &GlobalArgs) -> CommandExit {
     let (what, problems) =
         session_spec::premises(options)?.validate_plugin(path).map_err(CliError::Message)?;
@@ -208,7 +207,7 @@ fn uninstall(id: &str, scope: PluginScope, options: &GlobalArgs) -> CommandExit 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows what a plugin wants to know, without secrets, or tells it.
+/// Prints a plugin's options without secret values, or sets them.
 fn configure(id: &str, values: &[String], options: &GlobalArgs) -> CommandExit {
     let premises = session_spec::premises(options)?;
     let found = premises.plugins();

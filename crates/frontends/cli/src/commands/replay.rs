@@ -1,4 +1,4 @@
-//! `haft replay`: a recorded run again, without the model.
+//! `haft replay`: repeats a recorded run without the model.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -52,7 +52,7 @@ async fn play(replay: &ReplayArgs, run: &RunArgs, options: &GlobalArgs) -> Comma
     finished(last.as_ref().map(|it| &it.end), &models, &interrupt, run)
 }
 
-/// A session that goes through a recording instead of anything else.
+/// Changes the spec to a session that replays a recording.
 fn replayed(
     spec: &mut SessionSpec,
     replay: &ReplayArgs,
@@ -67,7 +67,7 @@ fn replayed(
     let replayed = ReplaySpec {
         cassette: Arc::clone(cassette),
         calls,
-        // What hooks did then is part of what was recorded.
+        // The recording contains the effects of hooks, so they run only with real tools.
         hooks: replay.tools == ReplayTools::Real,
     };
     let provider = ProviderSpec::Given { provider, catalog: None };
@@ -78,7 +78,7 @@ fn replayed(
     spec.extensions.slash_commands = false;
 }
 
-/// Who answers.
+/// Where the model's answers come from.
 enum Models {
     Replay(Arc<ReplayProvider>),
     Forked(Arc<dyn Provider>),
@@ -106,18 +106,18 @@ impl Models {
     }
 }
 
-/// What is printed of a run.
+/// How a replayed run is printed.
 enum ReplayShown {
-    /// What was said and done, in a form that is the same for the same run.
+    /// A transcript without ids and times: equal runs print equal text.
     Transcript(RunTranscript),
-    /// One object at the end.
+    /// One JSON object at the end.
     Result,
-    /// One object per line, as it happens.
+    /// One JSON object per line, as events happen.
     Frames(Box<Projection>),
 }
 
-/// Works on every prompt. What happened is printed when a prompt is done: the
-/// answers are there already, so there is nothing to wait for.
+/// Replays every prompt. A transcript is printed when its prompt is finished; recorded answers arrive at
+/// once, so there is nothing to stream.
 async fn work(
     handle: &SessionHandle,
     mut events: EventStream,
@@ -150,7 +150,7 @@ async fn work(
     Ok(last)
 }
 
-/// One prompt: how it ended, and what happened in it.
+/// Replays one prompt; returns how its turn ended, and its transcript lines.
 async fn turn(
     handle: &SessionHandle,
     events: &mut EventStream,
@@ -189,7 +189,8 @@ async fn turn(
     }
 }
 
-/// A run ends as it ended then; one that could not be played again failed.
+/// The exit code of the recorded end. A replay miss (a request without recorded answer, or unused
+/// answers) is a failure.
 fn finished(end: Option<&TurnEnd>, models: &Models, interrupt: &Interrupt, run: &RunArgs) -> CommandExit {
     let completed = EndReason::Completed;
     let reason = end.map_or(&completed, |it| &it.reason);

@@ -1,4 +1,4 @@
-//! `haft rewind`: a session back to before something was said.
+//! `haft rewind`: rewinds a session to before a prompt.
 
 use std::process::ExitCode;
 
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &RewindArgs, options: &GlobalArgs) -> CommandExit {
     tell(&rewound, scope, options)
 }
 
-/// What was said, and what has changed since each.
+/// Lists the prompts with the files changed since each.
 fn list(
     premises: &SessionEnvironment,
     logs: &SessionLogs,

@@ -1,4 +1,5 @@
-//! `haft sandbox check | run`: what holds commands here, and trying it out.
+//! `haft sandbox check | run`: shows the sandbox features of this machine; runs a command in the
+//! sandbox.
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -138,7 +139,8 @@ fn confined(
     Ok(ExitCode::from(u8::try_from(code.clamp(0, 255)).unwrap_or(125)))
 }
 
-/// Where a program is, as the shell would find it.
+/// Resolves a program like the shell: a name with `/` relative to the working directory, others in
+/// `PATH`.
 fn found(program: &OsString, premises: &SessionEnvironment) -> Result<std::path::PathBuf, CliError> {
     if program.as_encoded_bytes().contains(&b'/') {
         return Ok(premises.cwd.join(program));

@@ -1,5 +1,5 @@
-//! `haft tasks`: what commands, hooks and MCP servers of all sessions have
-//! running, and ending it.
+//! `haft tasks`: lists the processes that commands, hooks and MCP servers of all sessions have running,
+//! and stops them.
 
 use std::{path::Path, process::ExitCode, time::Duration};
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{args::TasksCommand, run::session_spec};
 
-/// How long processes may take to go.
+/// Maximum time to wait for the processes of a stopped task to end.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(crate) fn run(command: Option<TasksCommand>, options: &GlobalArgs) -> CommandExit {
@@ -54,12 +54,12 @@ fn line(task: &LiveProcesses, state: &Path) -> Value {
     })
 }
 
-/// Its name among the tasks of its session, or else its call.
+/// The task's id in its session; the call's id if it has none.
 fn id_of(task: &LiveProcesses) -> &str {
     if task.task.is_empty() { &task.call } else { &task.task }
 }
 
-/// The same for people: hooks and servers say what they are.
+/// Like [`id_of`], with the purpose in front for hooks and MCP servers.
 fn name_of(task: &LiveProcesses) -> String {
     match task.purpose {
         ProcessPurpose::Command => id_of(task).to_owned(),
@@ -75,7 +75,7 @@ fn standing(task: &LiveProcesses) -> &'static str {
     }
 }
 
-/// A call, a hook, a server, a task or the number of a process.
+/// Whether `id` names this task: by call, hook, server, task or process id.
 fn means(task: &LiveProcesses, id: &str) -> bool {
     let pid = || task.processes.iter().any(|it| it.id.pid.to_string() == id);
     task.call == id || task.task == id || pid()

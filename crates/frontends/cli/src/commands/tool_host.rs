@@ -1,4 +1,4 @@
-//! `haft tool-host`: files and commands of this machine for sessions on others.
+//! `haft tool-host`: offers the files and commands of this machine to sessions on other machines.
 
 use std::{
     fs::File,
@@ -54,26 +54,27 @@ pub(crate) struct ToolHostArgs {
     resident: bool,
 }
 
-/// How long the process stays that nobody uses.
+/// Default time after which the resident process ends when no session uses it.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// Connections at an address at the same time.
+/// Maximum number of concurrent connections with `--http`.
 const MAX_CONNECTIONS: usize = 256;
 
-/// Connections at a meeting point: a few for each host that waits, and one for each caller.
+/// Maximum number of concurrent connections of a rendezvous server: a few per waiting host, and one per
+/// client.
 const MAX_MEETINGS: usize = 4_096;
 
-/// How long callers may take to say what they want.
+/// How long a client may take to send its request headers.
 const HEADER_LIMIT: Duration = Duration::from_secs(15);
 
-/// How long the process may take to end.
+/// How long `--stop` waits for the resident process to end.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: &ToolHostArgs, options: &GlobalArgs) -> CommandExit {
     if args.stdio {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let ended = runtime.block_on(stdio(options));
-        // A read of standard input cannot be taken back.
+        // A blocking read of standard input cannot be cancelled, so do not wait for it.
         runtime.shutdown_background();
         return ended;
     }
@@ -97,7 +98,7 @@ pub(crate) fn run(args: &ToolHostArgs, options: &GlobalArgs) -> CommandExit {
     status(args, options)
 }
 
-/// Where a tool host keeps its socket and journals.
+/// The directory of the tool host's socket, log and journals.
 fn host_dir(premises: &SessionEnvironment) -> PathBuf {
     premises.state_dir().join("tool-host")
 }
@@ -107,7 +108,8 @@ fn place(premises: &SessionEnvironment) -> Result<SocketPath, CliError> {
     SocketPath::below(&dir).map_err(|err| CliError::Message(format!("{}: {err}", dir.display())))
 }
 
-/// Carries bytes to the process that has the sessions; starts it if need be.
+/// Relays standard input and output (an ssh connection) to the resident process, which holds the
+/// sessions. Starts that process if necessary.
 async fn stdio(options: &GlobalArgs) -> CommandExit {
     let premises = session_spec::premises(options)?;
     let place = place(&premises)?;
@@ -133,9 +135,10 @@ fn start_resident(log: &Path) -> std::io::Result<()> {
         .map(drop)
 }
 
-/// Has the sessions of callers over ssh.
+/// The resident process: holds the sessions of clients that connect over ssh. Ends after the idle time
+/// or on a signal.
 async fn resident(options: &GlobalArgs) -> CommandExit {
-    // Whoever started us may go, with everything that belongs to its session.
+    // A new session, so that the process survives the end of the ssh connection that started it.
     rustix::process::setsid().ok();
     let premises = session_spec::premises(options)?;
     let place = place(&premises)?;
@@ -152,14 +155,14 @@ fn runs(premises: &SessionEnvironment, lender: HostSessionFactory) -> Arc<HostRu
     HostRunRegistry::new(host_dir(premises), Arc::new(lender), env!("CARGO_PKG_VERSION"), limits)
 }
 
-/// Seconds that a variable or `toolHost` of the settings says.
+/// A duration in seconds from the variable, otherwise from `toolHost.<key>` in the settings.
 fn seconds(premises: &SessionEnvironment, variable: &str, key: &str) -> Option<Duration> {
     let of_settings = || premises.loaded().settings.get("toolHost")?.value.get(key)?.as_f64();
     let said = premises.variables.text(variable).and_then(|it| it.trim().parse::<f64>().ok());
     Duration::try_from_secs_f64(said.or_else(of_settings)?).ok()
 }
 
-/// Serves callers at an address.
+/// Serves clients over HTTP at an address.
 async fn web(args: &ToolHostArgs, options: &GlobalArgs) -> CommandExit {
     let bind = args.http.unwrap_or_else(|| ([127, 0, 0, 1], 0).into());
     let premises = session_spec::premises(options)?;
@@ -178,7 +181,7 @@ async fn web(args: &ToolHostArgs, options: &GlobalArgs) -> CommandExit {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Puts callers through to hosts that wait here.
+/// Runs a rendezvous server: connects clients with the hosts that wait here.
 async fn meet(bind: SocketAddr, args: &ToolHostArgs, options: &GlobalArgs) -> CommandExit {
     let premises = session_spec::premises(options)?;
     let (token, from) = token(args, &premises)?;
@@ -194,7 +197,7 @@ async fn meet(bind: SocketAddr, args: &ToolHostArgs, options: &GlobalArgs) -> Co
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits for callers at a meeting point.
+/// Registers as a host at a rendezvous server and serves the clients it connects.
 async fn through(url: &str, args: &ToolHostArgs, options: &GlobalArgs) -> CommandExit {
     let premises = session_spec::premises(options)?;
     let given = premises.variables.text("HAFT_HOST_TOKEN").filter(|it| !it.is_empty());
@@ -218,7 +221,7 @@ async fn through(url: &str, args: &ToolHostArgs, options: &GlobalArgs) -> Comman
     Ok(ExitCode::SUCCESS)
 }
 
-/// What callers must show, and where it is.
+/// The token clients must send, and a description of where it comes from.
 fn token(args: &ToolHostArgs, premises: &SessionEnvironment) -> Result<(String, String), CliError> {
     let (token, from) = match (&args.token_env, &args.token_file) {
         (Some(name), _) => {
@@ -243,7 +246,7 @@ fn token(args: &ToolHostArgs, premises: &SessionEnvironment) -> Result<(String, 
     }
 }
 
-/// The token of this machine; made up the first time.
+/// Reads the token of this machine from the file. Creates it on the first call.
 fn own_token(path: &Path) -> Result<(String, String), CliError> {
     let failed = |err: std::io::Error| CliError::Message(format!("{}: {err}", path.display()));
     match File::options().write(true).create_new(true).mode(0o600).open(path) {
@@ -257,7 +260,7 @@ fn own_token(path: &Path) -> Result<(String, String), CliError> {
     Ok((std::fs::read_to_string(path).map_err(failed)?, path.display().to_string()))
 }
 
-/// Says whether the process for callers over ssh runs, or ends it.
+/// Prints whether the resident process runs, or stops it.
 fn status(args: &ToolHostArgs, options: &GlobalArgs) -> CommandExit {
     let place = place(&*session_spec::premises(options)?)?;
     let Some(pid) = place.pid() else {

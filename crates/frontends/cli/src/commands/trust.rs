@@ -1,4 +1,4 @@
-//! `haft trust`: what a project's settings would run, and agreeing to it.
+//! `haft trust`: shows what a project's settings would run or allow, and trusts it.
 
 use std::{
     io::{BufRead as _, IsTerminal as _},
@@ -37,8 +37,8 @@ pub(crate) fn run(yes: bool, revoke: bool, options: &GlobalArgs) -> CommandExit 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Why something of Haft's own could not be written, and what helps where the home
-/// cannot be.
+/// The error for a file of Haft's own that cannot be written. For a read-only home it recommends
+/// `HAFT_CONFIG_DIR`.
 pub(crate) fn not_kept(premises: &SessionEnvironment, err: &UpdateError) -> String {
     use std::io::ErrorKind;
     match err {

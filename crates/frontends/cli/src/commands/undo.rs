@@ -1,4 +1,4 @@
-//! `haft undo | redo | history | diff`: what tools changed, and taking it back.
+//! `haft undo | redo | history | diff`: shows what tools changed, and undoes it.
 
 use std::{collections::HashSet, io::IsTerminal as _, path::Path, process::ExitCode, time::Duration};
 
@@ -36,7 +36,8 @@ pub(crate) fn redo(options: &GlobalArgs) -> CommandExit {
     told(&done, "brought back", options)
 }
 
-/// Has something done where the record of changes is.
+/// Runs the command on the host of `--host`, where the journal of changes is. An error with several
+/// hosts.
 fn on_host(order: HostCommand, options: &GlobalArgs) -> Result<Value, CliError> {
     if 1 < options.host.len() {
         return Err(CliError::Message(String::from(
@@ -117,7 +118,7 @@ pub(crate) fn history(options: &GlobalArgs) -> CommandExit {
     print_bytes(out.as_bytes())
 }
 
-/// A path of the journal: text, or the bytes of one that is not UTF-8.
+/// A path in the journal: text, or an array of bytes if it is not UTF-8.
 fn path_text(path: &Value) -> String {
     let bytes = || -> Option<Vec<u8>> {
         let bytes = path["bytes"].as_array()?.iter();
@@ -141,7 +142,7 @@ fn line(item: &Value) -> String {
     format!("{head}  {}", style::clean(&text))
 }
 
-/// How long ago, in one unit.
+/// The age of a timestamp (milliseconds since 1970) in its largest unit, for example "3 h ago".
 fn age(time: u64) -> String {
     let then = std::time::UNIX_EPOCH + Duration::from_millis(time);
     let seconds = then.elapsed().unwrap_or_default().as_secs();
@@ -171,7 +172,7 @@ pub(crate) fn diff(id: Option<&str>, options: &GlobalArgs) -> CommandExit {
     let lines: Vec<RenderedLine> =
         item.entry.changes.iter().flat_map(|change| patch_lines(journal, root, change)).collect();
     if !std::io::stdout().is_terminal() {
-        // For a program that applies it, byte by byte.
+        // Without styles or replaced characters: `git apply` reads it byte for byte.
         let patch: String = lines.iter().map(|line| format!("{}\n", line.text)).collect();
         return print_bytes(patch.as_bytes());
     }
@@ -179,7 +180,7 @@ pub(crate) fn diff(id: Option<&str>, options: &GlobalArgs) -> CommandExit {
     print_bytes(style::text(&rendered, style::colours()).as_bytes())
 }
 
-/// The same for programs.
+/// Prints the diff of an entry as JSON.
 fn json_diff(journal: &Journal, entry: &JournalEntry) -> CommandExit {
     let changes: Vec<Value> = entry
         .changes
@@ -198,12 +199,12 @@ fn json_diff(journal: &Journal, entry: &JournalEntry) -> CommandExit {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A change as `git apply` and `patch -p1` take it. What is no text is named and
+/// Formats a change for `git apply` and `patch -p1`. A change of a binary file is named in a remark and
 /// left out.
 fn patch_lines(journal: &Journal, root: &Path, change: &FileChange) -> Vec<RenderedLine> {
     let (before, after) = (&change.before, &change.after);
     let (Some(old), Some(new)) = (git_mode(before), git_mode(after)) else {
-        // Directories are made for what is in them.
+        // Patches do not contain directories; they follow from the files in them.
         return Vec::new();
     };
     let name = shown_name(change.path.strip_prefix(root).unwrap_or(&change.path));
@@ -248,8 +249,8 @@ fn hunk_head(hunk: &haft_workspace::Hunk) -> String {
     format!("@@ -{},{} +{},{} @@", hunk.old_start, hunk.old_lines, hunk.new_start, hunk.new_lines)
 }
 
-/// How git writes what something is: empty for what is not there, nothing for
-/// what it does not keep.
+/// The file mode in git's notation; empty for an absent file, `None` for a directory (git does not track
+/// them).
 fn git_mode(state: &FileState) -> Option<String> {
     match state {
         FileState::Absent => Some(String::new()),
@@ -263,7 +264,7 @@ fn shown_name(path: &Path) -> String {
     path.strip_prefix("/").unwrap_or(path).display().to_string()
 }
 
-/// A name as patches write it: quoted where a reader could misread it.
+/// The path as git writes it in patches: quoted if it contains special characters.
 fn quoted_name(name: &str) -> String {
     if !name.contains(['"', '\\']) && !name.chars().any(char::is_control) {
         return name.to_owned();

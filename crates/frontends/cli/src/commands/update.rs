@@ -1,5 +1,5 @@
-//! `haft update`: which way this program came, and the command that brings a
-//! newer one. It changes nothing: package managers do not like to be helped.
+//! `haft update`: finds out how this program was installed and prints the command that updates it. It
+//! changes nothing itself, because that would conflict with the package manager.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,18 +12,18 @@ use haft_console::{
 };
 use serde_json::json;
 
-/// The way a program came.
+/// How the program was installed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct InstallChannel {
     pub(crate) name: &'static str,
-    /// What brings a newer one; `None` where nobody can know.
+    /// The command that updates it; `None` if unknown.
     pub(crate) update: Option<&'static str>,
 }
 
-/// Ways to tell a channel by where the program lies. The first that fits counts.
+/// Path fragment → installation channel. The first match wins.
 const BY_PATH: [(&str, InstallChannel); 7] = [
     ("/lib/node_modules/", InstallChannel { name: "npm", update: Some("npm install -g haft@latest") }),
-    // In a project, and brought up to date there.
+    // Installed in a project, and updated there.
     ("/node_modules/", InstallChannel { name: "npm", update: Some("npm install haft@latest") }),
     ("/site-packages/", InstallChannel { name: "pip", update: Some("pip install --upgrade haft") }),
     ("/uv/tools/", InstallChannel { name: "uv", update: Some("uv tool upgrade haft") }),
@@ -33,8 +33,8 @@ const BY_PATH: [(&str, InstallChannel); 7] = [
 ];
 
 impl InstallChannel {
-    /// The channel of the program at this path. `owned_by_dpkg` says whether the
-    /// package manager of the system put it there; `beside` whether a file exists.
+    /// The channel of the program at this path. `owned_by_dpkg` says whether dpkg installed it; `beside`
+    /// tells whether a file exists.
     pub(crate) fn detect(program: &Path, owned_by_dpkg: bool, beside: &dyn Fn(&Path) -> bool) -> Self {
         let text = program.display().to_string();
         if let Some((_, channel)) = BY_PATH.iter().find(|(part, _)| text.contains(part)) {
@@ -43,7 +43,7 @@ impl InstallChannel {
         if owned_by_dpkg {
             return Self { name: "deb", update: Some("sudo apt-get install --only-upgrade haft") };
         }
-        // A wheel puts the program into `bin` of its environment.
+        // A Python wheel installs the program into the environment's `bin`, beside `python3`.
         if program.parent().is_some_and(|bin| beside(&bin.join("python3")) || beside(&bin.join("python"))) {
             return Self { name: "pip", update: Some("pip install --upgrade haft") };
         }
@@ -53,18 +53,19 @@ impl InstallChannel {
         Self { name: "file", update: None }
     }
 
-    /// The channel of this program.
+    /// The channel of the running program, and its path.
     pub(crate) fn here() -> (Self, PathBuf) {
         let program = std::env::current_exe().and_then(|it| it.canonicalize()).unwrap_or_default();
         let owned = std::fs::read_to_string("/var/lib/dpkg/info/haft.list")
             .is_ok_and(|list| list.lines().any(|line| Path::new(line) == program));
-        // `/usr/bin` has a python of its own, and is no environment.
+        // `/usr/bin` also contains `python3`, but is not a virtual environment.
         let in_system = program.starts_with("/usr/bin") || program.starts_with("/usr/local/bin");
         (Self::detect(&program, owned, &|path| !in_system && path.exists()), program)
     }
 }
 
-/// `haft --version --json`: what programs want to know before they start it.
+/// `haft --version --json`: version, target, installation channel and protocol versions, for programs
+/// that start Haft.
 pub(crate) fn version_json() -> CommandExit {
     let (channel, program) = InstallChannel::here();
     let target = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
@@ -76,7 +77,8 @@ pub(crate) fn version_json() -> CommandExit {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What cargo installed from a directory comes from there again: no registry has it.
+/// The update command for a program that cargo installed from a local directory (no registry has it);
+/// `None` otherwise.
 fn from_source(channel: InstallChannel, program: &Path) -> Option<String> {
     if channel.name != "cargo" {
         return None;
@@ -86,13 +88,13 @@ fn from_source(channel: InstallChannel, program: &Path) -> Option<String> {
     Some(format!("git -C '{dir}' pull && cargo install --path '{dir}' --locked"))
 }
 
-/// The directory that cargo installed this program from, if it did.
+/// The source directory cargo installed this program from, if it did.
 pub(crate) fn cargo_source(program: &Path) -> Option<PathBuf> {
     let list = std::fs::read_to_string(program.parent()?.parent()?.join(".crates.toml")).ok()?;
     source_dir(&list).map(PathBuf::from)
 }
 
-/// The directory that cargo's list of what it installed names for this program.
+/// Finds the source directory of this program in cargo's `.crates.toml`.
 fn source_dir(list: &str) -> Option<&str> {
     let entry = list.lines().find(|line| line.starts_with("\"haft-cli "))?;
     let (_, rest) = entry.split_once("(path+file://")?;

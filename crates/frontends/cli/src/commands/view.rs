@@ -1,4 +1,4 @@
-//! `haft view`: sessions in a browser, as a page in a file, or as a trace.
+//! `haft view`: shows sessions in a browser, as an HTML file, or as a Perfetto trace.
 
 use std::{
     net::SocketAddr,
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &ViewArgs, options: &GlobalArgs) -> CommandExit {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Serves pages until nobody looks at them any more.
+/// Serves the pages until no browser has requested one for a while, or a signal ends the program.
 async fn show(args: &ViewArgs, options: &GlobalArgs, state_dir: &Path, catalog: Arc<Catalog>) -> CommandExit {
     let logs = session_spec::logs(options)?;
     let roots = logs.dirs().iter().filter_map(|it| it.parent().map(Path::to_owned)).collect();
@@ -78,15 +78,17 @@ async fn show(args: &ViewArgs, options: &GlobalArgs, state_dir: &Path, catalog: 
     }
 }
 
-/// Whether there is somebody in front of this machine whose browser may be opened.
+/// Whether a browser can be opened for the user: there is a display, no ssh connection, and the user is
+/// not root.
 fn can_open() -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|it| !it.is_empty());
     let has_screen = cfg!(target_os = "macos") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY");
     has_screen && !is_set("SSH_CONNECTION") && !rustix::process::geteuid().is_root()
 }
 
-/// Opens a page. The address goes through a file only this user can read: what is
-/// an argument of a program can be read by everybody on the machine.
+/// Opens a URL in the browser. The URL contains a secret, and arguments are visible to other users. So
+/// it is written to a file only this user can read, and the browser opens that file. Failures are
+/// ignored.
 fn open(url: &str, state_dir: &Path) {
     let (dir, page) = (state_dir.join("view"), state_dir.join("view/open.html"));
     let text = format!("<!doctype html><meta http-equiv=\"refresh\" content=\"0;url={url}\">");
@@ -100,7 +102,7 @@ fn open(url: &str, state_dir: &Path) {
     }
 }
 
-/// A session of this directory, or a log anywhere.
+/// Path of a session's log: a session of this directory, or any log file.
 fn log_path(named: Option<&str>, options: &GlobalArgs) -> Result<PathBuf, CliError> {
     if let Some(path) = named.map(PathBuf::from).filter(|it| it.extension().is_some_and(|it| it == "jsonl")) {
         return Ok(options.cwd.clone().unwrap_or_default().join(path));

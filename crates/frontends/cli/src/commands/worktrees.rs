@@ -1,4 +1,4 @@
-//! `haft worktrees`: what sessions made, what is in it, keeping and removing it.
+//! `haft worktrees`: lists the worktrees of sessions and their changes; keeps or removes them.
 
 use std::process::ExitCode;
 
@@ -28,7 +28,7 @@ fn here(premises: &SessionEnvironment, keeper: &WorktreeManager) -> Result<Vec<W
     Ok(keeper.records_here(&premises.cwd)?)
 }
 
-/// The worktree of a name; the newest that is there, where several had it.
+/// The worktree with this name or path; the newest existing one if several have had the name.
 fn named(
     premises: &SessionEnvironment,
     keeper: &WorktreeManager,

@@ -1,4 +1,4 @@
-//! `/doctor`: what works here, and what does not.
+//! `/doctor`: runs the checks of `haft doctor` inside a session.
 
 use haft_session::{Command, SessionHandle};
 use haft_tool::{LineStyle, RenderedLine};
@@ -7,8 +7,8 @@ use haft_tui::{PagerText, TerminalCaps, UiUpdate};
 use super::{InteractiveSession, UpdateSink, slash_commands::style_of};
 
 impl InteractiveSession {
-    /// Looks at everything a person would be asked about when something does not
-    /// work.
+    /// Shows a panel with the state of terminal and session at once, followed by the output of `haft mcp
+    /// list` and `haft sandbox check`, which run in the background.
     pub(super) async fn doctor(&self, handle: Option<&SessionHandle>, news: &UpdateSink) {
         let mut lines = self.terminal_facts();
         if let Some(handle) = handle {

@@ -1,4 +1,4 @@
-//! All of what a call shows, for whoever opens it.
+//! The full rendering of a tool call, for the pager.
 
 use std::{
     fs::File,
@@ -8,11 +8,11 @@ use std::{
 
 use haft_tool::{CollapsedLines, LineStyle, Rendered, RenderedLine, Rendering};
 
-/// Bytes of a file that are shown; it has the others.
+/// Maximum bytes shown of a result stored in a file. Beyond it a line names the file.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// The same, with everything that is left out at first. Files are read when
-/// somebody looks.
+/// Returns a rendering that also contains the collapsed lines. A result file is read only when the
+/// rendering is made.
 pub(super) fn unfolded(rendering: Rendering) -> Rendering {
     Rendering::new(move || whole(rendering.make()))
 }
@@ -38,7 +38,7 @@ fn whole(mut rendered: Rendered) -> Rendered {
     rendered
 }
 
-/// The beginning of a file as text, and whether that is all of it.
+/// Reads at most `MAX_BYTES` of a file as lossy UTF-8. The flag says whether that is the whole file.
 fn text_of(path: &Path) -> io::Result<(String, bool)> {
     let mut bytes = Vec::new();
     let file = File::open(path)?;

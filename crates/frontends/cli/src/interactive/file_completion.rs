@@ -1,4 +1,4 @@
-//! Files for `@`.
+//! File completion for `@` in the prompt.
 
 use std::{
     path::PathBuf,
@@ -6,31 +6,29 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Files that are known at most.
+/// Maximum number of files listed; further ones are not offered.
 const MAX_FILES: usize = 200_000;
-/// How long a list counts as new.
+/// How long a file list is cached before the next query reads the directory tree again.
 const FRESH: Duration = Duration::from_secs(10);
-/// Files that are offered.
+/// Maximum number of completions returned for a query.
 const MAX_OFFERED: usize = 50;
 
-/// The files of the project, listed when somebody asks for one.
+/// The files of the project. Listed on the first query, then cached for `FRESH`.
 pub(super) struct FileList {
     root: PathBuf,
     ignored: IgnoredFiles,
     known: Mutex<Option<(Instant, Vec<String>)>>,
 }
 
-/// Whether files that git ignores are offered.
+/// Whether completion offers files that `.gitignore` excludes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum IgnoredFiles {
-    /// They are.
     Offered,
-    /// They are not.
     LeftOut,
 }
 
 impl IgnoredFiles {
-    /// As the setting `respectGitignore` says.
+    /// From the setting `respectGitignore`.
     pub(super) fn from_setting(respected: Option<bool>) -> Self {
         if respected == Some(false) { Self::Offered } else { Self::LeftOut }
     }
@@ -41,7 +39,8 @@ impl FileList {
         Self { root, ignored, known: Mutex::new(None) }
     }
 
-    /// Files whose paths fit what was typed, the best first. Reads the disk.
+    /// Returns the paths that match `query`, best match first, at most `MAX_OFFERED`. Blocks: walks the
+    /// directory tree if the cached list is older than `FRESH`.
     pub(super) fn fitting(&self, query: &str) -> Vec<String> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.as_ref().is_none_or(|(when, _)| FRESH < when.elapsed()) {
@@ -79,7 +78,8 @@ impl FileList {
     }
 }
 
-/// How well a path fits; nothing when its letters are not there in order.
+/// Scores how well a path matches the query, higher is better. `None` if the query is not a subsequence
+/// of the path.
 fn score(query: &str, path: &str) -> Option<u32> {
     if query.is_empty() {
         let depth = path.trim_end_matches('/').matches('/').count();

@@ -1,8 +1,7 @@
-//! `haft` without arguments: a conversation at the terminal.
+//! `haft` without arguments: the interactive session in a terminal.
 //!
-//! The terminal is started first and shows its prompt at once; the session is
-//! opened behind it. Everything here translates: events of the session into news
-//! for the terminal, what the person does into commands for the session.
+//! The terminal starts first and shows its prompt at once; the session opens in the background. This
+//! module only translates: session events into UI updates, user actions into session commands.
 
 mod doctor;
 mod editor;
@@ -54,10 +53,10 @@ use self::{
 };
 use crate::{args::RunArgs, run::session_spec};
 
-/// The exit code when what draws the terminal panicked.
+/// Exit code when the drawing thread panicked.
 const BROKE: u8 = 101;
 
-/// Whether a person sits at a terminal.
+/// Whether the process has a controlling terminal (`/dev/tty` can be opened).
 pub(crate) fn is_possible() -> bool {
     is_there()
 }
@@ -87,7 +86,7 @@ pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> CommandExit {
     Ok(ExitCode::from(code))
 }
 
-/// Only lines, for screen readers and terminals that cannot draw.
+/// Runs the line-by-line interface, for screen readers and for terminals that cannot be drawn on.
 fn plain(
     setup: TerminalSetup,
     face: InteractiveSession,
@@ -140,12 +139,12 @@ fn shortened_home(path: &std::path::Path, home: Option<&std::path::Path>) -> Str
     }
 }
 
-/// Where news go.
+/// Where UI updates are sent.
 #[derive(Clone)]
 pub(crate) enum UpdateSink {
-    /// To the thread that draws.
+    /// The thread that draws the full interface.
     Drawn(TermSender),
-    /// To the thread that writes lines.
+    /// The thread that prints plain lines.
     Plain(mpsc::Sender<PlainInput>),
 }
 
@@ -158,13 +157,13 @@ impl UpdateSink {
     }
 }
 
-/// How it ended.
+/// How the interactive session ended.
 struct SessionExit {
     code: u8,
     farewell: Vec<String>,
 }
 
-/// The face: a session, and what the person is shown and asked of it.
+/// The interactive frontend: the session, and the state of what the user is shown and asked.
 struct InteractiveSession {
     spec: SessionSpec,
     options: GlobalArgs,
@@ -173,14 +172,14 @@ struct InteractiveSession {
     maker: UpdateMapper,
     questions: HashMap<String, OpenCard>,
     files: Arc<file_completion::FileList>,
-    /// What the person said: its name in the log, and its words.
+    /// The user's prompts in order: message id in the log, and text.
     said: Vec<(String, String)>,
     status_line: Option<StatusLine>,
-    /// Ends commands of the person that run.
+    /// Cancels the shell commands that the user started with `!`.
     own_commands: CancellationToken,
-    /// What the person allowed until the session ends.
+    /// Rules the user allowed until the end of the session, as text for `/permissions`.
     agreed: Vec<String>,
-    /// How many turns have ended: each of them tells what it cost.
+    /// Number of finished turns. Each turn end carries the cost so far.
     turns_ended: Arc<AtomicU64>,
 }
 
@@ -205,7 +204,7 @@ impl InteractiveSession {
         }
     }
 
-    /// Until the person leaves, or somebody ends the program.
+    /// Handles user actions and session events until the user quits or a signal ends the program.
     async fn converse(mut self, news: UpdateSink, mut taken: UnboundedReceiver<TermEffect>) -> SessionExit {
         let mut signals = Signals::listen(&news);
         let mut events = self.open(&news).await;
@@ -230,7 +229,8 @@ impl InteractiveSession {
                     SignalAction::SizeChanged => if let UpdateSink::Drawn(sender) = &news { sender.size_changed() },
                     SignalAction::Interrupt => match &news {
                         UpdateSink::Plain(sender) => drop(sender.send(PlainInput::Interrupt)),
-                        // A terminal that is ours sends a key: this came from somebody else.
+                        // In raw mode Ctrl-C arrives as a key, so this SIGINT was sent by another
+                        // process.
                         UpdateSink::Drawn(_) => break exit_codes::INTERRUPTED,
                     },
                     SignalAction::Suspended => if let UpdateSink::Drawn(sender) = &news { sender.suspended() },
@@ -242,7 +242,8 @@ impl InteractiveSession {
         SessionExit { code, farewell: self.close().await }
     }
 
-    /// Opens the session of the spec, and introduces it.
+    /// Opens the session described by the spec and sends its first state to the UI. `None` if it cannot
+    /// be opened; the UI then shows why.
     async fn open(&mut self, news: &UpdateSink) -> Option<EventStream> {
         let opened = Session::open(self.spec.clone());
         let (handle, events) = match opened {
@@ -265,7 +266,7 @@ impl InteractiveSession {
         self.handle = Some(handle.clone());
         let news = news.clone();
         let place = shortened_home(&self.spec.place.cwd, self.spec.place.home().as_deref());
-        // Answers of the session must not keep keys waiting.
+        // A separate task, because waiting for the session's answers here would delay key presses.
         tokio::spawn(async move { slash_commands::introduce(&handle, place, &news).await });
         Some(events)
     }
@@ -334,7 +335,7 @@ impl InteractiveSession {
                     handle.send(Command::MoveToBackground(None));
                 }
             }
-            // What the thread of the terminal does itself.
+            // The terminal thread handles these itself.
             TermEffect::Edit(_)
             | TermEffect::Alert(_)
             | TermEffect::Suspend
@@ -351,7 +352,7 @@ impl InteractiveSession {
         handle.prompt(prompt);
     }
 
-    /// Closes the session, and says what is worth knowing at the end.
+    /// Closes the session and returns the lines to print after it: cost, changed files, how to resume.
     async fn close(&mut self) -> Vec<String> {
         let Some(handle) = self.handle.take() else { return Vec::new() };
         let usage = handle.ask(Command::Usage).await;
@@ -381,7 +382,7 @@ async fn next_event(events: &mut Option<EventStream>) -> Option<haft_session::Se
     }
 }
 
-/// What a signal means.
+/// What the frontend does on a signal.
 enum SignalAction {
     SizeChanged,
     Suspended,
@@ -390,7 +391,7 @@ enum SignalAction {
     End(u8),
 }
 
-/// Signals that concern a terminal.
+/// Receives the signals that matter to a program on a terminal.
 struct Signals {
     heard: UnboundedReceiver<SignalAction>,
 }
@@ -406,12 +407,13 @@ impl Signals {
             (SignalKind::hangup(), || SignalAction::End(exit_codes::HANGUP)),
             (SignalKind::quit(), || SignalAction::End(exit_codes::QUIT)),
         ];
-        // Who writes lines only took nothing that had to be given back first.
+        // Before SIGTSTP suspends the program, the full interface has to restore the terminal. The line
+        // interface never changes it.
         if matches!(news, UpdateSink::Drawn(_)) {
             kinds.push((SignalKind::from_raw(Signal::TSTP.as_raw()), || SignalAction::Suspended));
         }
         for (kind, heard) in kinds {
-            // A signal nobody can listen to does what it always does.
+            // If no handler can be installed, the signal keeps its default action.
             let Ok(mut signals) = signal(kind) else { continue };
             let sender = sender.clone();
             tokio::spawn(async move {
@@ -433,7 +435,7 @@ impl Signals {
     }
 }
 
-/// The log of the session, where there is one.
+/// Path of the session's log file, if the session has one.
 fn log_of(handle: &SessionHandle) -> Option<PathBuf> {
     handle.log_path().map(PathBuf::from)
 }

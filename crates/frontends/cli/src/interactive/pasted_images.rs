@@ -1,4 +1,4 @@
-//! Pictures that are pasted: as a path, or from the clipboard.
+//! Images that are pasted, as a path or from the clipboard.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,7 +10,7 @@ use haft_types::EnvVars;
 
 use super::{InteractiveSession, UpdateSink};
 
-/// Programs that print a picture of the clipboard.
+/// Programs that write the clipboard's image to standard output, as PNG.
 const READERS: [(&str, &[&str]); 3] = [
     ("wl-paste", &["--no-newline", "--type", "image/png"]),
     ("xclip", &["-selection", "clipboard", "-target", "image/png", "-out"]),
@@ -19,7 +19,7 @@ const READERS: [(&str, &[&str]); 3] = [
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
 impl InteractiveSession {
-    /// Looks whether a path that was pasted leads to a picture.
+    /// Checks in the background whether a pasted path names an image, and sends the result to the UI.
     pub(super) fn look_at_picture(&self, pasted: String, news: &UpdateSink) {
         let (news, place) = (news.clone(), self.spec.place.clone());
         tokio::task::spawn_blocking(move || {
@@ -28,7 +28,8 @@ impl InteractiveSession {
         });
     }
 
-    /// Takes a picture out of the clipboard.
+    /// Reads an image from the clipboard in the background and sends it, or the reason why there is
+    /// none, to the UI.
     pub(super) fn take_clipboard_picture(&self, news: &UpdateSink) {
         let (news, variables) = (news.clone(), self.spec.place.variables.clone());
         tokio::task::spawn_blocking(move || {
@@ -73,7 +74,8 @@ fn no_clipboard(variables: &EnvVars) -> String {
     })
 }
 
-/// The picture in a file of its own, which stays: the model may look at it later.
+/// Writes the clipboard's PNG image to a temporary file and returns its path. The file is never deleted,
+/// because the model may read it later. Blocks. `None` if no program returns a PNG.
 fn clipboard() -> Option<PathBuf> {
     for (program, arguments) in READERS {
         let output =

@@ -1,4 +1,5 @@
-//! Questions of a session as cards, and what was answered.
+//! Shows the session's prompts (permission, plan, user questions, elicitation) as cards and translates
+//! the answers.
 
 use std::{path::Path, sync::Arc};
 
@@ -14,31 +15,31 @@ use serde_json::Value;
 
 use super::user_question::{answer_text, question_card};
 
-/// A question that waits, and what its rows mean.
+/// An unanswered prompt and the meaning of each option of its card.
 pub(super) struct OpenCard {
     question: Arc<SessionQuestion>,
     cwd: String,
     rows: Vec<(ChoiceOption, OptionMeaning)>,
-    /// What was answered so far to the questions of a call.
+    /// Answers given so far to the questions of an AskUserQuestion call.
     answered: serde_json::Map<String, Value>,
 }
 
-/// What becomes of an answer.
+/// What follows an answer.
 pub(super) enum CardStep {
-    /// The session is told.
+    /// Send this answer to the session.
     Done(QuestionAnswer),
-    /// The next part is asked.
+    /// Show this card: the call has more questions.
     Next(QuestionCard),
 }
 
-/// What a row means.
+/// What choosing an option means.
 enum OptionMeaning {
     Yes(Vec<PermissionUpdate>),
     No,
     Stop,
-    /// Yes, with the input that was edited.
+    /// Allow the call with the edited input.
     Edited,
-    /// Yes, and the rule that was written is kept in the place of this one.
+    /// Allow, and save the rule the user typed in place of this one.
     Rule(RuleList),
 }
 
@@ -56,7 +57,7 @@ impl OpenCard {
         Self { question, cwd, rows, answered: serde_json::Map::new() }
     }
 
-    /// The questions that the call puts to the user.
+    /// The questions of an AskUserQuestion call; empty for other calls.
     fn questions(&self) -> &[UserQuestion] {
         match &self.question.subject {
             QuestionSubject::Permission(asked) => match &asked.interaction {
@@ -119,7 +120,7 @@ impl OpenCard {
         QuestionCard { id: self.question.id.clone(), from, title, headline, body, kind }
     }
 
-    /// The change or the command, then why it is asked, part by part.
+    /// The text of the card: the diff or command, then the reason for the prompt, part by part.
     fn body(&self, asked: &PermissionQuestion) -> Vec<RenderedLine> {
         let mut lines = asked.shown.lines.clone();
         lines.extend(asked.warning().map(|words| RenderedLine::new(LineStyle::Error, words)));
@@ -140,7 +141,8 @@ impl OpenCard {
         lines
     }
 
-    /// What the session is told; or why the answer cannot be taken.
+    /// Translates the user's choice into the answer for the session, or into the next card. The error
+    /// says why the answer is invalid; the card stays open.
     pub(super) fn answer(&mut self, answer: CardAnswer) -> Result<CardStep, String> {
         let Some(asked) = self.questions().get(self.answered.len()) else {
             return self.plain_answer(answer).map(CardStep::Done);
@@ -207,14 +209,15 @@ impl OpenCard {
     }
 }
 
-/// The input that was edited; it is checked like any other.
+/// Parses the edited input as JSON. The runtime validates it against the tool's schema like any other
+/// input.
 fn edited(text: &str) -> Result<Value, String> {
     let input: Value =
         serde_json::from_str(text).map_err(|err| format!("what was edited is no JSON: {err}"))?;
     input.is_object().then_some(input).ok_or_else(|| String::from("the input must be an object"))
 }
 
-/// A rule as a person writes it: `Tool` or `Tool(what)`.
+/// Parses a rule that the user typed: `Tool` or `Tool(pattern)`.
 fn written_rule(words: &str) -> Result<RuleText, String> {
     let words = words.trim();
     let (tool, content) = match words.split_once('(') {
@@ -232,7 +235,7 @@ fn written_rule(words: &str) -> Result<RuleText, String> {
     }
 }
 
-/// The one rule that would be kept, if it is one.
+/// The rule and its text if the update adds exactly one rule.
 fn only_rule(rules: &[PermissionUpdate]) -> Option<(RuleList, String)> {
     let [PermissionUpdate::AddRules(list)] = rules else { return None };
     let [rule] = list.rules.as_slice() else { return None };
@@ -247,7 +250,7 @@ fn row(key: char, label: &str) -> ChoiceOption {
     ChoiceOption { key, label: label.to_owned(), ..ChoiceOption::default() }
 }
 
-/// The plan that is to be approved, if it is one.
+/// The plan to approve, if the prompt is for a plan.
 fn plan_of(asked: &PermissionQuestion) -> Option<&str> {
     match &asked.interaction {
         UserInteraction::Plan(plan) => Some(plan),
@@ -315,7 +318,7 @@ fn permission_rows(asked: &PermissionQuestion, agent: &AgentId) -> Vec<(ChoiceOp
     rows
 }
 
-/// The same rules for the agent that asks, and for nobody else.
+/// Restricts added rules to the agent that asked. Other updates are returned unchanged.
 fn for_agent(update: PermissionUpdate) -> PermissionUpdate {
     match update {
         PermissionUpdate::AddRules(mut list) => {
@@ -326,7 +329,8 @@ fn for_agent(update: PermissionUpdate) -> PermissionUpdate {
     }
 }
 
-/// The same change, forgotten at the end of the session.
+/// Changes the destination of added rules and directories to the session, so that they are not saved.
+/// Other updates are returned unchanged.
 fn for_session(update: PermissionUpdate) -> PermissionUpdate {
     match update {
         PermissionUpdate::AddRules(mut list) => {
@@ -340,8 +344,8 @@ fn for_session(update: PermissionUpdate) -> PermissionUpdate {
     }
 }
 
-/// A yes that lasts shows the rule, and what else it would let run. One that is
-/// wider than the call has to be said twice.
+/// Builds the option that allows a call permanently. Its details show the rule and up to three other
+/// commands it would allow. A rule without a pattern or with `*` in it has to be confirmed twice.
 fn lasting(key: char, label: &str, updates: &[PermissionUpdate]) -> ChoiceOption {
     let (mut detail, mut twice) = (Vec::new(), false);
     for update in updates {
@@ -359,7 +363,7 @@ fn lasting(key: char, label: &str, updates: &[PermissionUpdate]) -> ChoiceOption
     ChoiceOption { detail, twice, ..row(key, label) }
 }
 
-/// What an answer allows until the session ends, in words.
+/// Describes the rules that an answer allows until the end of the session.
 pub(super) fn agreed_for_session(answer: &QuestionAnswer) -> Vec<String> {
     let QuestionAnswer::Permission(PermissionAnswer::Allow { updates, .. }) = answer else {
         return Vec::new();
@@ -373,7 +377,7 @@ fn page_rows(asked: &Elicitation) -> Vec<(ChoiceOption, OptionMeaning)> {
     vec![(row('y', yes), OptionMeaning::Yes(Vec::new())), (row('n', "No"), OptionMeaning::No)]
 }
 
-/// An address is shown with its host, and never opened by us.
+/// The text of an elicitation. A URL is shown with its host on a separate line; Haft never opens it.
 fn elicitation_body(asked: &Elicitation) -> Vec<RenderedLine> {
     let mut lines: Vec<RenderedLine> =
         asked.message.lines().map(|line| RenderedLine::new(LineStyle::Plain, line)).collect();
@@ -407,8 +411,7 @@ mod tests {
         }
     }
 
-    /// What cannot be brought back is said where the question is read, in the card and
-    /// on a plain terminal.
+    /// The card and the plain terminal both name what the call would do that cannot be undone.
     #[test]
     fn a_card_says_what_cannot_be_brought_back() {
         for is_destructive in [true, false] {

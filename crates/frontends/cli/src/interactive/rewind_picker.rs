@@ -1,4 +1,4 @@
-//! Going back to an earlier message: files, talk, or both.
+//! Rewinding to an earlier prompt: the files, the conversation, or both.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{InteractiveSession, UpdateSink, log_of};
 
-/// Lists what the person said, with what has changed since.
+/// Shows the user's prompts with the files changed since each.
 pub(super) async fn pick(face: &InteractiveSession, handle: &SessionHandle, news: &UpdateSink) {
     if face.said.is_empty() {
         return news.tell(UiUpdate::Notice(String::from("there is nothing to go back to yet")));
@@ -47,7 +47,7 @@ pub(super) async fn pick(face: &InteractiveSession, handle: &SessionHandle, news
     news.tell(UiUpdate::Pick { purpose, title, rows, previewed: true });
 }
 
-/// What going back would change, line by line.
+/// Shows the diff that a rewind to this prompt would apply. Changes nothing.
 pub(super) async fn preview(handle: &SessionHandle, id: String, news: &UpdateSink) {
     let prompt = id.clone();
     let looked = handle.ask(|reply| Command::Rewind { prompt, dry_run: true, reply }).await;
@@ -63,7 +63,7 @@ fn shown(face: &InteractiveSession, path: &Path) -> String {
     path.strip_prefix(&face.spec.place.cwd).unwrap_or(path).display().to_string()
 }
 
-/// Asks what is to go back.
+/// Asks whether to rewind files, conversation or both.
 pub(super) fn ask_how(face: &InteractiveSession, id: &str, news: &UpdateSink) {
     if id == "now" || !face.said.iter().any(|it| it.0 == id) {
         return;
@@ -84,7 +84,8 @@ pub(super) fn ask_how(face: &InteractiveSession, id: &str, news: &UpdateSink) {
     news.tell(UiUpdate::Pick { purpose, title, rows, previewed: false });
 }
 
-/// Goes back.
+/// Performs the rewind. A rewound conversation continues in a fork of the session; its event stream is
+/// returned.
 pub(super) async fn go_back(
     face: &mut InteractiveSession,
     choice: &str,
@@ -128,13 +129,13 @@ pub(super) async fn go_back(
     };
     news.tell(UiUpdate::Notice(String::from("back to before that message; it is the draft now")));
     let opened = face.open(news).await;
-    // Another fork of it would begin at the same line.
+    // The spec is reused for later forks, and this cut-off is only for this one.
     face.spec.log.until = None;
     news.tell(UiUpdate::Draft(words));
     opened
 }
 
-/// The name of the line a prompt follows in the log.
+/// Returns the id of the log entry before the prompt (its parent). Reads the whole log; blocks.
 fn line_before(log: &Path, prompt: &str) -> Option<String> {
     let text = std::fs::read_to_string(log).ok()?;
     let line = text.lines().filter(|line| line.contains(prompt)).find_map(|line| {

@@ -1,4 +1,4 @@
-//! Going on with another session, and what was said in it.
+//! Resuming another session, and showing its conversation.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -17,18 +17,19 @@ use serde_json::Value;
 
 use super::{InteractiveSession, UpdateSink, ui_updates::UpdateMapper};
 
-/// How a log says that the person stopped the work.
+/// Text of the log entry for an interruption by the user.
 const INTERRUPTION: &str = "[Request interrupted by user";
 
-/// Messages of an old session that are shown.
+/// Number of messages shown of a resumed session, the last ones.
 const SHOWN: usize = 40;
 
-/// Sessions that are listed before all of them are known.
+/// Number of sessions listed before the rest has been read.
 const FIRST_ROWS: usize = 100;
-/// Sessions that are added to the list at once.
+/// Number of sessions added to the list per update.
 const MORE_ROWS: usize = 2_000;
 
-/// Lists the sessions of this directory.
+/// Shows the sessions of this directory as a list. The newest come first, the others follow while their
+/// logs are read.
 pub(super) fn pick(face: &InteractiveSession, news: &UpdateSink) {
     let logs = SessionLogs::new(&face.spec.place, &face.spec.log.kept);
     let current = face.handle.as_ref().map(|it| it.id().to_string()).unwrap_or_default();
@@ -41,7 +42,7 @@ pub(super) fn pick(face: &InteractiveSession, news: &UpdateSink) {
         if all.is_empty() {
             return news.tell(UiUpdate::Notice(String::from("there is no other session of this directory")));
         }
-        // Titles are in the logs, and there may be thousands: the newest are shown first.
+        // Titles have to be read from the logs, and there may be thousands: show the newest ones first.
         let older = all.split_off(FIRST_ROWS.min(all.len()));
         let (purpose, title) = (String::from("session"), String::from("Go on with"));
         let rows = all.iter_mut().map(session_row).collect();
@@ -74,7 +75,7 @@ fn ago(then: SystemTime) -> String {
     }
 }
 
-/// Closes the session and goes on with another.
+/// Closes the current session and resumes the chosen one.
 pub(super) async fn take_up(
     face: &mut InteractiveSession,
     id: &str,
@@ -93,7 +94,7 @@ pub(super) async fn take_up(
 }
 
 impl InteractiveSession {
-    /// Shows the end of what was said in a session that is taken up.
+    /// Shows the last messages of a resumed session.
     pub(super) async fn show_before(&mut self, handle: &SessionHandle, news: &UpdateSink) {
         let messages = handle.ask(Command::Messages).await.unwrap_or_default();
         let hidden = messages.len().saturating_sub(SHOWN);
@@ -113,7 +114,7 @@ impl InteractiveSession {
     }
 }
 
-/// What the person said in a session: names in the log, and words.
+/// Reads the user's prompts from a session log: message ids and texts. Blocks.
 fn prompts(log: &Path) -> Vec<(String, String)> {
     let mut said = Vec::new();
     let Ok(file) = std::fs::File::open(log) else { return said };
@@ -131,12 +132,13 @@ fn prompts(log: &Path) -> Vec<(String, String)> {
     said
 }
 
-/// Whether a person said it: the program tells the model things in the same place.
+/// Whether the user wrote the text. Heuristic: Haft's notices, which are also user messages, begin with
+/// `<`.
 fn is_said(text: &str) -> bool {
     !text.trim_start().starts_with('<') && !text.starts_with(INTERRUPTION)
 }
 
-/// What a person said; nothing for results and what the program told the model.
+/// The text of a user message; `None` for tool results and for Haft's notices to the model.
 fn words_of(content: &Value) -> Option<String> {
     let text = match content {
         Value::String(text) => text.clone(),
@@ -148,10 +150,11 @@ fn words_of(content: &Value) -> Option<String> {
     (!text.trim().is_empty() && is_said(&text)).then_some(text)
 }
 
-/// Messages that are shown of a session before it is taken up.
+/// Number of messages in the preview of a session, the last ones.
 const PREVIEWED: usize = 12;
 
-/// The end of what was said in a session.
+/// Reads the last messages of a session in the background and shows them as the preview of the selected
+/// row.
 pub(super) fn preview(face: &InteractiveSession, id: String, news: UpdateSink) {
     let path = SessionLogs::new(&face.spec.place, &face.spec.log.kept).path(&id);
     tokio::task::spawn_blocking(move || {
@@ -197,17 +200,17 @@ fn previewed(role: Role, block: &MessageBlock) -> Vec<RenderedLine> {
     }
 }
 
-/// The calls of a conversation that is taken up: results name theirs by id alone.
+/// The tool calls of a resumed conversation, by id: a result refers to its call only by id.
 struct PastCalls {
     port: CallPipeline,
     calls: HashMap<CallId, PastCall>,
 }
 
-/// A call in the words of its tool.
+/// A past call as its tool describes it.
 struct PastCall {
     name: String,
     headline: String,
-    /// What it was about to change in a file.
+    /// The diff of the file change the call proposed.
     diff: Vec<RenderedLine>,
 }
 
@@ -216,7 +219,7 @@ impl PastCalls {
         Self { port: handle.calls().clone(), calls: HashMap::new() }
     }
 
-    /// What a block of a message was when it was said.
+    /// Translates a block of a past message into the updates the UI got when it was new.
     fn before(&mut self, role: Role, block: &MessageBlock, maker: &UpdateMapper) -> Vec<UiUpdate> {
         match block {
             MessageBlock::Text { text } if role == Role::User => {
@@ -225,7 +228,7 @@ impl PastCalls {
                 } else if text.starts_with(INTERRUPTION) {
                     vec![UiUpdate::Notice(String::from("stopped"))]
                 } else {
-                    // Texts of the program for the model are not shown to the user.
+                    // Haft's notices to the model are not shown to the user.
                     Vec::new()
                 }
             }
@@ -263,7 +266,7 @@ impl PastCalls {
         }
     }
 
-    /// A call as it was shown while it ran; its input where its tool is not here any more.
+    /// Renders a past call as it was shown while it ran, or as raw input if the tool no longer exists.
     fn read(&self, call: &ToolUse, maker: &UpdateMapper) -> PastCall {
         let state = &self.port.state;
         let cx = CallContext {
@@ -288,7 +291,7 @@ impl PastCalls {
     }
 }
 
-/// A conversation as a document.
+/// Exports a conversation as Markdown.
 pub(super) fn as_markdown(messages: &[Message]) -> String {
     let mut page = String::new();
     for message in messages {

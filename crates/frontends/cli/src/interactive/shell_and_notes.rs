@@ -1,4 +1,4 @@
-//! Answers, commands of the person's shell, and notes.
+//! Answers to prompts, the user's `!` commands, `#` notes, and copying.
 
 use std::{path::Path, process::Stdio};
 
@@ -13,15 +13,15 @@ use super::{
     question_cards::{self, CardStep},
 };
 
-/// Terminals take no longer texts.
+/// Maximum bytes that can be copied through the terminal (OSC 52); terminals drop longer texts.
 const LONGEST_COPY: usize = 100_000;
-/// So much of what a command prints is shown and told.
+/// Maximum length of a command's output that is shown and sent to the model.
 const MAX_OUTPUT: usize = 30_000;
 
 impl InteractiveSession {
     pub(super) fn answer(&mut self, id: &str, answer: CardAnswer, news: &UpdateSink) {
         let Some(handle) = &self.handle else { return };
-        // Nobody asks this any more.
+        // The prompt was withdrawn meanwhile.
         let Some(question) = self.questions.get_mut(id) else { return };
         match question.answer(answer) {
             Ok(CardStep::Done(answer)) => {
@@ -33,7 +33,9 @@ impl InteractiveSession {
         }
     }
 
-    /// Runs a command of the person; the model hears of it with the next prompt.
+    /// Runs the user's `!` command in the background, without the sandbox and without permission checks.
+    /// The command and its output are added to the conversation; the model sees them with the next
+    /// request.
     pub(super) fn run_shell(&self, command: String, news: &UpdateSink) {
         let (cwd, news, handle) = (self.spec.place.cwd.clone(), news.clone(), self.handle.clone());
         let (id, stop) = (format!("{OWN_COMMAND}{}", uuid::Uuid::new_v4()), self.own_commands.clone());
@@ -53,7 +55,7 @@ impl InteractiveSession {
         });
     }
 
-    /// Keeps a note in the memory file of the project.
+    /// Appends a note to the project's memory file.
     pub(super) fn remember(&self, note: &str, news: &UpdateSink) {
         let (path, note) = (memory_file(&self.spec.place.cwd), note.to_owned());
         let (news, handle) = (news.clone(), self.handle.clone());
@@ -70,8 +72,8 @@ impl InteractiveSession {
         });
     }
 
-    /// What the terminal itself cannot do with a text that is to be copied: a
-    /// multiplexer keeps its own, and long ones are not taken by terminals.
+    /// Handles the cases of copying that the terminal escape sequence cannot: in tmux the text goes into
+    /// the tmux buffer; elsewhere a text over `LONGEST_COPY` is refused with a notice.
     pub(super) fn copy(&self, text: String, news: &UpdateSink) {
         let in_tmux = self.spec.place.variables.text("TMUX").is_some_and(|it| !it.is_empty());
         if !in_tmux && LONGEST_COPY < text.len() {
@@ -110,7 +112,7 @@ impl InteractiveSession {
     }
 }
 
-/// What came of a command of the person: folded, and whole for who opens it.
+/// The result of the user's command: collapsed, with the whole output for the pager.
 fn own_result(id: String, command: &str, shown: &str, ok: bool) -> FinishedCall {
     let style = if ok { LineStyle::Plain } else { LineStyle::Error };
     let lines = shown.lines().map(|line| RenderedLine::new(style, line)).collect();
@@ -142,7 +144,7 @@ async fn shell_output(
     let output = tokio::select! {
         output = child.wait_with_output() => output?,
         () = stop.cancelled() => {
-            // With everything it started.
+            // The process group, so that its child processes end, too.
             if let Some(group) = group {
                 rustix::process::kill_process_group(group, rustix::process::Signal::KILL).ok();
             }
@@ -161,7 +163,8 @@ async fn shell_output(
     Ok((shown, output.status.success()))
 }
 
-/// The memory file that is there, or the usual one.
+/// Returns `AGENTS.md` or `CLAUDE.md`, the first that exists in `cwd`; otherwise `AGENTS.md`, to be
+/// created.
 fn memory_file(cwd: &Path) -> std::path::PathBuf {
     let names = ["AGENTS.md", "CLAUDE.md"];
     let found = names.iter().map(|name| cwd.join(name)).find(|path| path.is_file());

@@ -1,4 +1,4 @@
-//! Commands of the terminal that need the session.
+//! Slash commands of the terminal that need the session.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +12,8 @@ use serde_json::Value;
 
 use super::{InteractiveSession, UpdateSink, rewind_picker, session_picker};
 
-/// What to do when no session can be opened, in four lines.
+/// Explains why the session could not be opened. For a missing API key, four lines with the ways to go
+/// on.
 pub(super) fn what_to_do(problem: &str) -> Vec<String> {
     if !problem.contains("there is no key") {
         return vec![format!("The session cannot be opened: {problem}")];
@@ -25,7 +26,7 @@ pub(super) fn what_to_do(problem: &str) -> Vec<String> {
     ]
 }
 
-/// What the settings say about the terminal.
+/// Reads the settings of the terminal interface (keys, colours, collapsed lines).
 pub(super) fn preferences(handle: &SessionHandle) -> Vec<UiUpdate> {
     let loaded = handle.premises().loaded();
     let setting = |name: &str| loaded.settings.get(name).map(|it| it.value);
@@ -64,7 +65,7 @@ pub(super) fn preferences(handle: &SessionHandle) -> Vec<UiUpdate> {
     }
 }
 
-/// How many lines of a call are shown, by the name of its tool.
+/// Number of lines shown of a result before it is collapsed, by tool name.
 fn folds(value: &Value) -> Vec<(String, usize)> {
     let lines = |it: &Value| match it.as_str() {
         Some("all") => Some(usize::MAX),
@@ -75,7 +76,7 @@ fn folds(value: &Value) -> Vec<(String, usize)> {
     folds.filter_map(|(tool, it)| lines(it).map(|it| (tool.clone(), it))).collect()
 }
 
-/// Tells the terminal what the session is.
+/// Sends model, permission mode, directory and slash commands to the terminal.
 pub(super) async fn introduce(handle: &SessionHandle, place: String, news: &UpdateSink) {
     let Some(introduction) = handle.ask(Command::Reload).await else { return };
     let model = handle.ask(Command::FlagSettings).await.map(|it| it.1);
@@ -98,8 +99,8 @@ pub(super) async fn introduce(handle: &SessionHandle, place: String, news: &Upda
     news.tell(UiUpdate::Ready(names));
 }
 
-/// Tells what the session has cost, unless a turn has ended meanwhile: what that one
-/// told is newer.
+/// Shows the session's cost. Skips the update if a turn ended while the cost was queried, because that
+/// turn reported a newer one.
 pub(super) async fn tell_bill(handle: &SessionHandle, turns_ended: &AtomicU64, news: &UpdateSink) {
     let before = turns_ended.load(Ordering::Relaxed);
     let usage = handle.ask(Command::Usage).await;
@@ -118,7 +119,7 @@ fn listed(title: &str, lines: Vec<String>) -> UiUpdate {
 }
 
 impl InteractiveSession {
-    /// Carries a command out; a session that was opened by it comes back.
+    /// Runs a slash command. Returns the event stream of the new session if the command opened one.
     pub(super) async fn command(
         &mut self,
         name: &str,
@@ -179,7 +180,8 @@ impl InteractiveSession {
         None
     }
 
-    /// Something was chosen.
+    /// Handles the choice from a picker, by the picker's purpose. Returns the event stream of the new
+    /// session if the choice opened one.
     pub(super) async fn picked(&mut self, purpose: &str, id: &str, news: &UpdateSink) -> Option<EventStream> {
         match purpose {
             "model" => self.set_model(id, news).await,
@@ -338,7 +340,8 @@ impl InteractiveSession {
         news.tell(listed(title, lines));
     }
 
-    /// A command of our own program.
+    /// Builds a command that runs this same program with these arguments, the session's directory and
+    /// `--settings`. `None` if the program's path is unknown.
     pub(super) fn own(&self, arguments: &[&str]) -> Option<tokio::process::Command> {
         let mut command = tokio::process::Command::new(self.spec.place.program.clone()?);
         command.args(arguments).arg("--cwd").arg(&self.spec.place.cwd);
@@ -349,7 +352,7 @@ impl InteractiveSession {
         Some(command)
     }
 
-    /// What a row of a list shows before it is chosen.
+    /// Loads the preview of the selected picker row in the background.
     pub(super) fn preview(&self, purpose: &str, id: String, news: &UpdateSink) {
         let Some(handle) = self.handle.clone() else { return };
         let news = news.clone();
@@ -368,7 +371,7 @@ impl InteractiveSession {
         }
     }
 
-    /// Runs a command of our own program, and shows what it says.
+    /// Runs a subcommand of this program in the background and shows its output.
     fn run_own(&self, arguments: &[&str], news: &UpdateSink) {
         let Some(mut command) = self.own(arguments) else { return };
         let (news, title) = (news.clone(), format!("haft {}", arguments.join(" ")));
@@ -379,8 +382,8 @@ impl InteractiveSession {
         });
     }
 
-    /// The rules in force: those of settings and flags, in the mode of this session,
-    /// and those that were agreed to until it ends.
+    /// Shows the effective permission rules: those of settings and flags in the session's mode, plus
+    /// what the user allowed until the session ends.
     async fn tell_permissions(&self, news: &UpdateSink) {
         let Some(mut command) = self.own(&["permissions", "list"]) else { return };
         let mode = match &self.handle {
@@ -434,7 +437,7 @@ impl InteractiveSession {
     }
 }
 
-/// What a command prints.
+/// Runs a command and returns its output as lines.
 async fn said_by(command: &mut tokio::process::Command) -> Vec<RenderedLine> {
     let said = match command.output().await {
         Ok(output) => {
@@ -447,7 +450,7 @@ async fn said_by(command: &mut tokio::process::Command) -> Vec<RenderedLine> {
     said.lines().map(|line| RenderedLine::new(style_of(line), line)).collect()
 }
 
-/// Commands that another command of the program answers.
+/// The `haft` subcommand that implements this slash command, if one does.
 fn own_command(name: &str) -> Option<&'static [&'static str]> {
     Some(match name {
         "mcp" => &["mcp", "list"],

@@ -1,4 +1,4 @@
-//! A line of the person's own program below the prompt.
+//! The status line below the prompt, printed by the program of the setting `statusLine`.
 
 use std::{
     path::PathBuf,
@@ -15,19 +15,19 @@ use tokio::io::AsyncWriteExt as _;
 
 use super::UpdateSink;
 
-/// It is asked at most so often.
+/// Minimum pause between two runs of the program.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Longer it is not waited for.
+/// The program is killed after this time, and the line stays empty.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Columns of it at most.
+/// Maximum columns of the line; the rest is cut.
 const WIDEST: usize = 300;
 
-/// The program of the settings, and whether it is being asked.
+/// Runs the program of the setting `statusLine`, one run at a time.
 #[derive(Clone)]
 pub(super) struct StatusLine {
     command: String,
     cwd: PathBuf,
-    /// Whether it is being asked, and what changed meanwhile.
+    /// Whether a run is in progress, and the newest state that it has not seen.
     state: Arc<Mutex<StatusLineState>>,
 }
 
@@ -37,7 +37,7 @@ struct StatusLineState {
     next: Option<StatusLineInput>,
 }
 
-/// What the program is told about the session.
+/// What the program receives about the session as JSON on standard input.
 #[derive(Clone, Default)]
 pub(super) struct StatusLineInput {
     pub(super) model: String,
@@ -47,8 +47,7 @@ pub(super) struct StatusLineInput {
 }
 
 impl StatusLine {
-    /// The program of the settings, if there is one. Settings nobody trusts have
-    /// none.
+    /// The configured program. `None` without one, and for settings of an untrusted project.
     pub(super) fn from_settings(handle: &SessionHandle, cwd: PathBuf) -> Option<Self> {
         let setting = handle.premises().loaded().settings.get("statusLine")?.value;
         let command = match &setting {
@@ -58,7 +57,8 @@ impl StatusLine {
         Some(Self { command, cwd, state: Arc::default() }).filter(|it| !it.command.trim().is_empty())
     }
 
-    /// Asks it; what changes while it is being asked is told after a pause.
+    /// Runs the program in the background and shows its output. While a run is in progress only the
+    /// newest `facts` are stored; they are used for another run after `PAUSE`.
     pub(super) fn ask(&self, session: String, facts: &StatusLineInput, news: &UpdateSink) {
         {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,7 +80,7 @@ impl StatusLine {
         });
     }
 
-    /// What is to be told next; when there is nothing, nobody asks any more.
+    /// Takes the input of the next run. With none left, marks the status line as idle.
     fn take_next(&self) -> Option<StatusLineInput> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let next = state.next.take();
@@ -119,7 +119,7 @@ impl StatusLine {
     }
 }
 
-/// The line without sequences that colour it: its colours are ours.
+/// Removes escape sequences from the line; the theme decides its colours.
 fn without_colours(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;

@@ -1,4 +1,4 @@
-//! Events of a session as news for the terminal.
+//! Translates session events into UI updates.
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
@@ -14,16 +14,16 @@ use serde_json::Value;
 
 use super::{expand_call::unfolded, status_line::StatusLineInput};
 
-/// Translates, and remembers what a translation needs.
+/// Translates events, and stores what later translations need.
 pub(super) struct UpdateMapper {
     cwd: PathBuf,
     catalog: Option<Arc<Catalog>>,
-    /// The model whose window is measured.
+    /// The model whose context window the meter shows.
     model: String,
-    /// Headlines of calls that run.
+    /// Headlines of running calls, by call id.
     headlines: HashMap<String, String>,
     changed: Vec<String>,
-    /// Commands in the background, and agents.
+    /// Rows of background commands and sub-agents.
     commands: Vec<PickerRow>,
     children: Vec<PickerRow>,
     wants_bill: bool,
@@ -51,22 +51,22 @@ impl UpdateMapper {
         self.catalog = catalog;
     }
 
-    /// Files that calls changed.
+    /// Paths of the files that calls changed.
     pub(super) fn changed_files(&self) -> &[String] {
         &self.changed
     }
 
-    /// Whether the person's own line may say something else now.
+    /// Whether the status line program should run again; clears the flag.
     pub(super) fn take_status_wish(&mut self) -> bool {
         std::mem::take(&mut self.wants_status)
     }
 
-    /// What the person's own line is told.
+    /// The input of the status line program.
     pub(super) fn facts(&self) -> &StatusLineInput {
         &self.facts
     }
 
-    /// Whether the bill may have changed.
+    /// Whether the cost may have changed; clears the flag.
     pub(super) fn take_bill_wish(&mut self) -> bool {
         std::mem::take(&mut self.wants_bill)
     }
@@ -213,7 +213,7 @@ impl UpdateMapper {
         }
     }
 
-    /// What an agent that another one started says and does is its own transcript.
+    /// Updates for an event of a sub-agent. They go to the sub-agent's own transcript.
     fn of_child(&mut self, agent: &AgentId, event: &AgentEvent) -> Vec<UiUpdate> {
         let news = match event {
             AgentEvent::Model(ModelEvent::Text(piece)) => vec![UiUpdate::Text(piece.clone())],
@@ -233,7 +233,7 @@ impl UpdateMapper {
         };
         let id = agent.to_string();
         let own = |news: UiUpdate| UiUpdate::AgentNews { id: id.clone(), news: Box::new(news) };
-        // The list of what is to be done is the main agent's.
+        // The to-do list on the screen is the main agent's; those of sub-agents are not shown.
         news.into_iter().filter(|it| !matches!(it, UiUpdate::Todos(_))).map(own).collect()
     }
 
@@ -315,15 +315,14 @@ impl UpdateMapper {
         ]
     }
 
-    /// Paths inside the working directory without it.
+    /// Replaces absolute paths in the working directory by relative ones.
     pub(super) fn shortened(&self, words: &str) -> String {
         let cwd = self.cwd.display().to_string();
         words.replace(&format!("{cwd}/"), "").replace(&cwd, ".")
     }
 }
 
-/// An agent begins its own transcript with its task.
-/// An answer does not count any more.
+/// A sub-agent's transcript begins with its task.
 fn answer_broke(answer: &RetractedAnswer) -> UiUpdate {
     UiUpdate::AnswerBroke { calls: answer.calls.iter().map(ToString::to_string).collect() }
 }
@@ -334,7 +333,7 @@ fn child_began(child: &haft_session::ChildIdentity) -> Vec<UiUpdate> {
     vec![UiUpdate::AgentBegan { id: id.clone(), title }, UiUpdate::AgentNews { id, news: task }]
 }
 
-/// What an agent does, in the line of the call that started it.
+/// One line about a sub-agent's progress, shown at the call that started it.
 fn child_note(progress: &haft_session::ChildProgress) -> String {
     let doing = text::one_line(progress.summary.as_ref().unwrap_or(&progress.doing), 80);
     let (calls, tokens) = (progress.tool_uses, text::thousands(progress.tokens));
@@ -363,7 +362,7 @@ fn of_progress(event: &ProgressEvent) -> Option<UiUpdate> {
     Some(UiUpdate::CallProgress { id: event.call_id.to_string(), tail, note })
 }
 
-/// What came of a command of the session.
+/// Updates for a finished slash command.
 fn of_command(command: &CommandEnded) -> Vec<UiUpdate> {
     let panel = |title: &str, text: &str| {
         let (title, text) = (title.to_owned(), text.to_owned());

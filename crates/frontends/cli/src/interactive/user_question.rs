@@ -1,9 +1,9 @@
-//! A call that is itself a question to the user, as a card.
+//! The tool AskUserQuestion: shows its questions as cards.
 
 use haft_tool::UserQuestion;
 use haft_tui::{CardAnswer, ChoiceOption, QuestionCard, QuestionKind};
 
-/// The card of a question; `left` questions of the call are unanswered.
+/// Builds the card of one question; `left` is the number of unanswered questions of the call.
 pub(super) fn question_card(
     question: &UserQuestion,
     id: &str,
@@ -25,7 +25,7 @@ pub(super) fn question_card(
     QuestionCard { id: id.to_owned(), from, title, headline: headline.clone(), body: Vec::new(), kind }
 }
 
-/// The answer as text; `None` when there is no answer.
+/// The user's answer as text; `None` if nothing was chosen or typed.
 pub(super) fn answer_text(question: &UserQuestion, answer: &CardAnswer) -> Option<String> {
     let label = |row: &usize| question.options.get(*row).map(|it| it.label.clone());
     match answer {

@@ -1,4 +1,4 @@
-//! `haft acp`: sessions for editors.
+//! `haft acp`: sessions for editors, over the Agent Client Protocol.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -15,10 +15,10 @@ use tokio::{
 
 use crate::{args::RunArgs, run::session_spec};
 
-/// The versions of the protocol that this build speaks.
+/// Versions of the Agent Client Protocol that this build speaks.
 pub(crate) const PROTOCOLS: &[u64] = &[haft_acp::PROTOCOL_VERSION];
 
-/// Serves the editor at standard input and output until it is gone.
+/// Serves the editor on standard input and output until the editor closes the connection.
 pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> CommandExit {
     if run.session.print || run.prompt.is_some() {
         return Err(CliError::Message(String::from(
@@ -32,12 +32,12 @@ pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> CommandExit {
             signals().ok_or_else(|| CliError::Message(String::from("signals cannot be received")))?;
         Ok::<u8, CliError>(AcpServer::new(maker, env!("CARGO_PKG_VERSION")).run(signals).await)
     });
-    // What is still blocked somewhere does not keep us from ending.
+    // Do not wait for blocking tasks, for example a pending read of standard input.
     runtime.shutdown_background();
     Ok(ExitCode::from(code?))
 }
 
-/// A session is what the flags say, in the place the editor names.
+/// Builds the session spec from the flags and the directory that the editor names.
 fn spec_maker(run: RunArgs, options: GlobalArgs) -> SpecBuilderFn {
     Arc::new(move |place: &SessionLocation| {
         let mut options = options.clone();

@@ -1,8 +1,8 @@
-//! What the program does, line by line, for those who look for the reason of a
-//! hang: `HAFT_LOG` says how much, `HAFT_LOG_FILE` says where.
+//! The diagnostic log, for finding out why Haft hangs: `HAFT_LOG` sets the filter, `HAFT_LOG_FILE` the
+//! file (default: standard error).
 //!
-//! **Invariant:** nothing is written, and no event is even formatted, unless
-//! `HAFT_LOG` is set. Secrets are masked before a line leaves the process.
+//! **Invariant:** unless `HAFT_LOG` is set nothing is written, and no event is even formatted.
+//! Secrets are masked before a line leaves the process.
 
 use std::{
     fmt::{self, Write as _},
@@ -23,11 +23,10 @@ use tracing::{
     subscriber::Interest,
 };
 
-/// A line holds at most this much.
+/// Maximum length of a line; the rest is cut.
 const LONGEST: usize = 4_000;
 
-/// Starts the log if the environment asks for one. A filter that cannot be
-/// read, or a file that cannot be opened, is the error.
+/// Installs the log if `HAFT_LOG` is set. Fails if the filter is invalid or the file cannot be opened.
 pub(crate) fn start() -> Result<(), String> {
     let Some(text) = std::env::var_os("HAFT_LOG").filter(|text| !text.is_empty()) else { return Ok(()) };
     let filter = LogFilter::parse(&text.to_string_lossy())?;
@@ -44,9 +43,9 @@ fn opened(path: &Path) -> Result<File, String> {
     opened.map_err(|err| format!("HAFT_LOG_FILE: {} cannot be written: {err}", path.display()))
 }
 
-/// `debug`, or `haft_model=trace,info`: the longest target that an event's
-/// target begins with counts. A level without a target is about Haft's own
-/// crates; those of others are silent unless they are named.
+/// A filter such as `debug` or `haft_model=trace,info`. The longest entry that is a prefix of the
+/// event's target applies. A level without a target applies to Haft's crates only; other crates log
+/// nothing unless named.
 #[derive(Debug)]
 struct LogFilter {
     directives: Vec<(String, LevelFilter)>,
@@ -57,7 +56,7 @@ impl LogFilter {
         let mut directives = Vec::new();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (target, level) = part.split_once('=').unwrap_or(("haft", part));
-            // An empty level would be read as `error`.
+            // `tracing` would parse an empty level as `error`.
             let level = Some(level.trim()).filter(|it| !it.is_empty()).unwrap_or("missing");
             let parsed = level.parse::<LevelFilter>();
             let level = parsed.map_err(|_| {
@@ -81,11 +80,11 @@ impl LogFilter {
     }
 }
 
-/// Writes one line for each event.
+/// A `tracing` subscriber that writes one line per event.
 struct DiagnosticLog {
     filter: LogFilter,
     masker: Masker,
-    /// Standard error without one.
+    /// `None`: standard error.
     file: Mutex<Option<File>>,
 }
 
@@ -106,14 +105,14 @@ impl Subscriber for DiagnosticLog {
         let line = line_of(event, SystemTime::now());
         let line = self.masker.mask(&line).unwrap_or(line) + "\n";
         let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // One write per line. A log that cannot be written must not stop the work.
+        // One write per line. A failed write is ignored: logging must not stop the work.
         match file.as_mut() {
             Some(file) => file.write_all(line.as_bytes()).ok(),
             None => io::stderr().write_all(line.as_bytes()).ok(),
         };
     }
 
-    // Only events are written; spans of other crates are not followed.
+    // Spans are ignored; only events are logged.
     fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
         span::Id::from_u64(1)
     }
@@ -127,7 +126,7 @@ impl Subscriber for DiagnosticLog {
     fn exit(&self, _: &span::Id) {}
 }
 
-/// `SECONDS.MICROS LEVEL target message name=value …`, on one line.
+/// Formats `SECONDS.MICROS LEVEL target message name=value …` on one line.
 fn line_of(event: &Event<'_>, now: SystemTime) -> String {
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let metadata = event.metadata();

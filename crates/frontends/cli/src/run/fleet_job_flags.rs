@@ -1,4 +1,4 @@
-//! Jobs of a fleet as sessions: their flags are those of `haft -p`.
+//! Fleet jobs as sessions. A job takes the flags of `haft -p`.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::{args::Args, run::session_spec};
 
-/// Flags of `haft -p` that a worker decides about.
+/// Flags of `haft -p` that a job may not set, because the worker decides them.
 const OWN: [&str; 14] = [
     "print",
     "output-format",
@@ -34,13 +34,12 @@ const OWN: [&str; 14] = [
     "no-session-persistence",
 ];
 
-/// Runs `haft fleet`.
 pub(crate) fn run_command(command: FleetCommand, options: &GlobalArgs) -> CommandExit {
     let context = FleetContext { options: options.clone(), program: Arc::new(FlagSessions) };
     haft_fleet::commands::run(command, &context)
 }
 
-/// Reads the flags of jobs as `haft -p` reads its own.
+/// Builds the sessions of fleet jobs by parsing their flags like those of `haft -p`.
 pub(crate) struct FlagSessions;
 
 impl JobSessions for FlagSessions {
@@ -66,7 +65,7 @@ impl FleetProgram for FlagSessions {
     }
 }
 
-/// The flags of a job, or what is wrong with them.
+/// Parses the flags of a job. The error says which flag is wrong.
 fn parse(flags: &Map<String, Value>) -> Result<Args, String> {
     let mut words = vec![String::from("haft"), String::from("--print")];
     for (name, value) in flags {

@@ -1,10 +1,10 @@
-//! The editor a terminal belongs to, where it has the plugin that Claude Code talks
-//! to: a file in the configuration directory names its port and a token, and behind
-//! the port is an MCP server with the selection, diagnostics and diffs.
+//! The editor this terminal belongs to, if it has the extension for Claude Code. A lock file in the
+//! configuration directory names the editor's port and token; an MCP server with the selection,
+//! diagnostics and diffs listens there.
 //!
-//! Nothing about it is documented, so whatever is not exactly as expected means that
-//! there is no editor: other owners, files others may write, processes that are gone,
-//! other transports, folders that are not ours.
+//! The protocol is undocumented, so anything unexpected means "no editor": a lock file of another owner
+//! or writable by others, a dead process, another transport, a workspace that does not contain the
+//! working directory.
 
 use std::{
     fs,
@@ -16,19 +16,19 @@ use haft_types::EnvVars;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// What the server is called: its tools are `mcp__ide__…`.
+/// Name of the MCP server; its tools are `mcp__ide__…`.
 pub(crate) const NAME: &str = "ide";
 
-/// The header the token goes into.
+/// HTTP header that carries the token.
 const TOKEN_HEADER: &str = "X-Claude-Code-Ide-Authorization";
 
-/// Set by editors for terminals inside of them.
+/// Variable with the editor's port, set by editors in their terminals.
 const PORT_VARIABLE: &str = "CLAUDE_CODE_SSE_PORT";
 
-/// A larger file is not one of theirs.
+/// Maximum size of a lock file; a larger one is ignored.
 const MAX_FILE_BYTES: u64 = 64 << 10;
 
-/// What an editor says about itself.
+/// Contents of a lock file.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct LockFile {
@@ -38,12 +38,13 @@ struct LockFile {
     auth_token: String,
 }
 
-/// Whether an editor is wanted: it was asked for, or this terminal is inside of one.
+/// Whether to connect to an editor: `--ide` was given, or this terminal runs inside one.
 pub(crate) fn is_wanted(asked: bool, variables: &EnvVars) -> bool {
     asked || variables.text(PORT_VARIABLE).is_some_and(|it| !it.is_empty())
 }
 
-/// The server of the one editor that has this directory open, as a configuration.
+/// Returns the MCP configuration of the editor that has `cwd` open: the one named by
+/// `CLAUDE_CODE_SSE_PORT`, otherwise the only one. `None` without one or with several. Reads the disk.
 pub(crate) fn editor_server(cwd: &Path, variables: &EnvVars) -> Option<Value> {
     let moved = variables.os_text("CLAUDE_CONFIG_DIR").filter(|it| !it.is_empty()).map(PathBuf::from);
     let home = variables.os_text("HOME").filter(|it| !it.is_empty()).map(PathBuf::from);
@@ -56,7 +57,7 @@ pub(crate) fn editor_server(cwd: &Path, variables: &EnvVars) -> Option<Value> {
         Some(port) => found.find(|(of, _)| *of == port).map(|(port, token)| config(port, &token)),
         None => {
             let (port, token) = found.next()?;
-            // Which of several is meant, nobody can tell.
+            // With several editors the choice would be a guess.
             found.next().is_none().then(|| config(port, &token))
         }
     }
@@ -68,7 +69,7 @@ fn config(port: u16, token: &str) -> Value {
     json!({"mcpServers": {NAME: server}})
 }
 
-/// The port and the token of an editor that has a directory open.
+/// Port and token from a valid lock file of an editor that has `cwd` open.
 fn editor(path: &Path, cwd: &Path) -> Option<(u16, String)> {
     let port: u16 = path.file_name()?.to_str()?.strip_suffix(".lock")?.parse().ok()?;
     let about = path.symlink_metadata().ok()?;
@@ -130,7 +131,7 @@ mod tests {
             assert_eq!(found.is_some(), want, "{name} {mode:o} {text}");
             fs::remove_file(&path).unwrap();
         }
-        // Of two, the one whose terminal this is.
+        // Of two editors, the one this terminal belongs to.
         for name in ["41234.lock", "41235.lock"] {
             fs::write(ide.join(name), good.to_string()).unwrap();
             fs::set_permissions(ide.join(name), fs::Permissions::from_mode(0o600)).unwrap();

@@ -1,4 +1,5 @@
-//! Servers of models on this machine: asked on loopback only, and briefly.
+//! Finds model servers (Ollama and others) on this machine. Connects to loopback only, with a short
+//! timeout.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -6,46 +7,43 @@ use haft_model::LocalServer;
 use serde::Serialize;
 use serde_json::Value;
 
-/// How long a server may take to say which models it has, when
-/// `HAFT_LOCAL_PATIENCE_MS` does not say it.
+/// Timeout per server, unless `HAFT_LOCAL_PATIENCE_MS` sets another.
 const TIMEOUT: Duration = Duration::from_millis(1000);
-/// More than any list has.
+/// Maximum size of a server's model list; a larger response counts as no server.
 const MAX_LIST_BYTES: usize = 4 * 1024 * 1024;
 
-/// What is known of a server after looking.
+/// A known kind of model server, and whether one runs here.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct DetectedServer {
-    /// How `--provider` calls it.
+    /// Its name for `--provider`.
     pub(crate) name: &'static str,
-    /// Where it is, or would be.
+    /// Base URL of the server, whether or not it runs.
     pub(crate) url: String,
-    /// What came of asking.
     pub(crate) state: ServerProbe,
-    /// The models it has.
+    /// Models the server offers; empty unless it runs.
     pub(crate) models: Vec<ServedModel>,
 }
 
-/// A model that a server has.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub(crate) struct ServedModel {
     pub(crate) id: String,
-    /// Tokens it was started for, where the server says so.
+    /// Context window in tokens that the server was started with, if it reports one.
     pub(crate) window: Option<u64>,
 }
 
-/// What came of asking a server.
+/// Result of probing a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ServerProbe {
-    /// It answers.
+    /// The server answered with its list of models.
     Running,
-    /// Nobody listens, or it is somebody else.
+    /// Nothing answered in time, or another program answered.
     NotThere,
-    /// It is not on this machine, so nobody asked.
+    /// Its configured URL is not on loopback, so it was not probed.
     Elsewhere,
 }
 
-/// Asks every server people run, all at the same time.
+/// Probes all known servers concurrently. `env` looks up environment variables (URLs, timeout).
 pub(crate) async fn find(env: &(dyn Fn(&str) -> Option<String> + Sync)) -> Vec<DetectedServer> {
     let said = env("HAFT_LOCAL_PATIENCE_MS").and_then(|it| it.trim().parse().ok());
     let patience = said.map_or(TIMEOUT, Duration::from_millis);
@@ -76,7 +74,7 @@ pub(crate) async fn find(env: &(dyn Fn(&str) -> Option<String> + Sync)) -> Vec<D
     futures_util::future::join_all(asked).await
 }
 
-/// Whether an address is of this machine, whatever a resolver would say.
+/// Whether the URL's host is a loopback address or the name `localhost`. Does not use DNS.
 pub(crate) fn is_loopback(url: &str) -> bool {
     let Ok(parsed) = url::Url::parse(url) else { return false };
     match parsed.host() {
@@ -87,7 +85,7 @@ pub(crate) fn is_loopback(url: &str) -> bool {
     }
 }
 
-/// An error of the network with what lies behind it, without the address.
+/// The error with its chain of causes, without the URL (it may contain a secret).
 pub(crate) fn with_causes(err: reqwest::Error) -> String {
     let err = err.without_url();
     let mut text = err.to_string();
@@ -99,9 +97,9 @@ pub(crate) fn with_causes(err: reqwest::Error) -> String {
     text
 }
 
-/// The models a server lists, and who it says they belong to.
+/// Fetches `/v1/models`: the models, and the `owned_by` values. `None` on any error or timeout.
 async fn list(url: &str, patience: Duration) -> Option<(Vec<ServedModel>, Vec<String>)> {
-    // Neither a proxy nor a redirect may lead the question off this machine.
+    // No proxy and no redirects: the request must not leave this machine.
     let client = reqwest::Client::builder()
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
@@ -112,7 +110,7 @@ async fn list(url: &str, patience: Duration) -> Option<(Vec<ServedModel>, Vec<St
     if !response.status().is_success() {
         return None;
     }
-    // What listens there may be anything, and say anything for as long as it is heard.
+    // An unknown program may be listening and send endless data, so the size is limited.
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.ok()? {
         body.extend_from_slice(&piece);
@@ -129,8 +127,8 @@ async fn list(url: &str, patience: Duration) -> Option<(Vec<ServedModel>, Vec<St
     Some((models.collect(), owners.collect()))
 }
 
-/// Whether a list is the server's own: on ports that many programs like, the
-/// owner of the models tells.
+/// Whether the model list comes from this kind of server. Many programs use the same ports, so
+/// `owned_by` decides.
 fn is_of(name: &str, owners: &[String]) -> bool {
     match name {
         "vllm" => owners.iter().all(|owner| owner == "vllm"),

@@ -1,4 +1,4 @@
-//! From flags to a session, and the frontends that run one.
+//! Turns flags into a session spec, and runs the frontends.
 
 #[cfg(feature = "acp")]
 pub(crate) mod acp;

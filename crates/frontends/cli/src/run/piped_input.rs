@@ -1,4 +1,4 @@
-//! What is piped in: read to its end, within bounds, and never waited for in silence.
+//! Reads piped standard input: size-limited, and with a notice when nothing arrives.
 
 use std::{
     fs::File,
@@ -14,31 +14,32 @@ use rustix::{
     io::Errno,
 };
 
-/// Maximum bytes of standard input; more is refused. No model takes a prompt of that size.
+/// Maximum bytes of standard input; more is an error. No model accepts a prompt of that size.
 const MOST: usize = 10 << 20;
-/// How long an input may stay silent before the user is told.
+/// How long standard input may be silent before the user is notified.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How standard input is read.
+/// Reads standard input under these rules.
 struct PipedInput<'a> {
-    /// Whether there is a prompt without it.
+    /// Whether a prompt was given on the command line, which makes the input optional.
     has_prompt: bool,
-    /// How long it may stay silent before `say` is called.
+    /// How long the input may be silent before `say` is called.
     patience: Duration,
-    /// Maximum bytes.
+    /// Maximum bytes; more is an error.
     most: usize,
-    /// Takes a line for the user.
+    /// Prints a notice for the user.
     say: &'a mut dyn FnMut(&str),
 }
 
-/// Reads standard input unless it is a terminal. Beside a prompt it is optional: when nothing
-/// arrives for a few seconds, the run goes on without it.
+/// Reads standard input to its end, unless it is a terminal (then empty). Blocks. With a prompt on the
+/// command line the input is optional: if nothing arrives within `TIMEOUT`, a notice is printed and the
+/// run goes on without it. Fails for a directory and above `MOST` bytes.
 pub(crate) fn read(has_prompt: bool) -> Result<Vec<u8>, CliError> {
     let input = std::io::stdin();
     if input.is_terminal() {
         return Ok(Vec::new());
     }
-    // A closed standard input was replaced by /dev/null at the start.
+    // A closed standard input was replaced by `/dev/null` at startup.
     let input = File::from(input.as_fd().try_clone_to_owned()?);
     PipedInput { has_prompt, patience: TIMEOUT, most: MOST, say: &mut complain }.read(input)
 }
@@ -51,7 +52,8 @@ impl PipedInput<'_> {
                 "standard input is a directory, which cannot be read; redirect a file or a pipe instead";
             return Err(CliError::Message(why.to_owned()));
         }
-        // Someone else reads this file too, as `while read` does: what is left of it is theirs.
+        // Another process reads the same open file (`while read` in a shell loop): the rest belongs to
+        // it.
         if self.has_prompt && kind.is_file() && input.stream_position().is_ok_and(|at| 0 < at) {
             (self.say)(
                 "standard input is a file that another program has begun to read, so it is left alone; \
@@ -67,7 +69,8 @@ impl PipedInput<'_> {
         self.within_bounds(bytes)
     }
 
-    /// Reads a pipe or a socket, whose end may never come.
+    /// Reads a pipe or a socket. Without a prompt it waits for the end however long that takes, after
+    /// one notice.
     fn read_stream(&mut self, mut input: File) -> Result<Vec<u8>, CliError> {
         let mut bytes = Vec::new();
         let mut buf = vec![0; 64 << 10];
@@ -128,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads with no patience at all and a bound of 1 MB. `on_line` runs whenever the user is told.
+    /// Reads with a timeout of zero and a limit of 1 MB. `on_line` is called for each notice.
     fn read(
         input: impl Into<OwnedFd>,
         has_prompt: bool,

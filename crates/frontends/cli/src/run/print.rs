@@ -1,4 +1,4 @@
-//! `haft -p`: a run without a person.
+//! `haft -p`: runs one prompt without interaction and prints the answer.
 
 use std::{
     io::{IsTerminal as _, Write},
@@ -41,8 +41,8 @@ pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> CommandExit {
     session_spec::run_beside_session(&session_spec::session_runtime()?, face)
 }
 
-/// What to do instead, where nobody can be talked with. A single word may have been meant
-/// as a command.
+/// The error if `haft` is started without `-p` and without a terminal. A single word may be a misspelled
+/// command.
 fn what_to_say(prompt: Option<&str>) -> String {
     let help =
         "say what to do with `haft -p \"…\"`, watch `haft demo`, or see `haft --help` for the commands";
@@ -52,14 +52,14 @@ fn what_to_say(prompt: Option<&str>) -> String {
     format!("there is no command {word}{}\n{help}", hint.unwrap_or_default())
 }
 
-/// The command that a word was perhaps meant as.
+/// The subcommand most similar to `word`, if one is similar enough.
 pub(crate) fn nearest_command(word: &str) -> Option<String> {
     let command = Args::command();
     let known = command.get_subcommands().filter(|it| !it.is_hide_set()).map(clap::Command::get_name);
     nearest(word, known, 1).first().map(|it| (*it).to_owned())
 }
 
-/// Flags that need a host, or a reader of frames, are refused without one.
+/// Rejects flags that need an SDK host or stream-json output where there is none.
 fn refuse_flags(run: &RunArgs) -> Result<(), CliError> {
     let needs_host = "needs a host that answers: --input-format stream-json, as the Agent SDKs use it";
     let needs_frames = "needs --output-format stream-json: it adds lines to that output";
@@ -84,7 +84,7 @@ fn refuse_flags(run: &RunArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The prompt from the command line and from standard input, together.
+/// Combines the prompt from the command line with standard input. An error if both are empty.
 fn prompt(run: &RunArgs) -> Result<String, CliError> {
     let given = run.prompt.as_deref().unwrap_or_default();
     let piped = piped_input::read(!given.trim().is_empty())?;
@@ -94,8 +94,8 @@ fn prompt(run: &RunArgs) -> Result<String, CliError> {
     })
 }
 
-/// A prompt with what was piped in. Beside a prompt it is data, and marked as
-/// such; alone it is the prompt. Tags by which Haft speaks are neutral in it.
+/// Adds piped input to a prompt, marked as data. Without a prompt the input is the prompt, with Haft's
+/// own tags in it neutralised. `None` if both are blank.
 fn together(prompt: &str, piped: &str) -> Option<String> {
     match (prompt.trim().is_empty(), piped.trim().is_empty()) {
         (true, true) => None,
@@ -132,7 +132,7 @@ async fn work(prompt: String, run: &RunArgs, options: &GlobalArgs) -> CommandExi
     }
 }
 
-/// An agent that neither a file nor a plugin describes cannot be asked for.
+/// Fails if `--agent` names an agent that neither a file nor a plugin defines.
 async fn refuse_unknown_agent(handle: &SessionHandle, run: &RunArgs) -> Result<(), CliError> {
     let Some(name) = &run.session.agent else { return Ok(()) };
     let Some(introduction) = handle.ask(Command::Reload).await else { return Ok(()) };
@@ -145,8 +145,8 @@ async fn refuse_unknown_agent(handle: &SessionHandle, run: &RunArgs) -> Result<(
     Err(CliError::Message(format!("--agent {name}: there is no such agent; known: {known}")))
 }
 
-/// A prompt that is nothing but the name of a command nobody knows is a mistake
-/// of whoever typed it, and no task for a model.
+/// Fails if the prompt consists only of an unknown slash command: that is a typing mistake and not a
+/// task for the model.
 async fn refuse_unknown_command(handle: &SessionHandle, run: &RunArgs, prompt: &str) -> Result<(), CliError> {
     let Some(name) = command_name(prompt).filter(|_| !run.output.disable_slash_commands) else {
         return Ok(());
@@ -173,44 +173,44 @@ async fn refuse_unknown_command(handle: &SessionHandle, run: &RunArgs, prompt: &
     )))
 }
 
-/// The name of the command a prompt looks like; paths do not look like one.
+/// The name of the slash command that the prompt consists of. `None` for other text and for paths.
 fn command_name(prompt: &str) -> Option<&str> {
     let first = prompt.trim().strip_prefix('/')?.split_whitespace().next()?;
     let fits = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | ':');
     let is_path = std::path::Path::new("/").join(first).exists();
-    // Prompts of servers are commands that come with them.
+    // MCP prompts become commands once their server has connected, so they may be unknown now.
     let is_of_server = first.starts_with("mcp__");
     let begins = first.starts_with(|it: char| it.is_ascii_alphabetic()) && !is_of_server;
     (begins && first.chars().all(fits) && !is_path).then_some(first)
 }
 
-/// What is shown while the session works, and what is left for its end.
+/// What a run prints while it works, and what its result needs.
 struct RunOutput<'a> {
     shower: RunPrinter,
     run: &'a RunArgs,
-    /// Whether more is said on standard error: by the flag, or by the settings.
+    /// Whether to print more on standard error, from `--verbose` or the settings.
     verbose: bool,
     interrupt: Interrupt,
     last: Option<LastTurn>,
-    /// Calls that were not allowed, in all turns.
+    /// Denied tool calls of all turns.
     denials: Vec<DeniedToolCall>,
-    /// Caches that were lost, in all turns.
+    /// Prompt cache misses of all turns.
     busts: Vec<CacheMiss>,
 }
 
-/// What the session did last.
+/// How the last prompt ended.
 enum LastTurn {
     Turn(Box<TurnEnded>),
     Command(Box<CommandEnded>),
 }
 
-/// Who shows what happens.
+/// Who reads the output.
 enum RunPrinter {
-    /// A program reads it from standard output.
+    /// A program: stream-json lines on standard output.
     Frames(Box<Projection>),
-    /// A person watches.
+    /// A user: events on standard error.
     Watcher(Box<EventPrinter<Box<dyn Write + Send>>>),
-    /// Nobody; only what must be known is said.
+    /// Nobody watches: only warnings and errors are printed.
     Quiet,
 }
 
@@ -229,7 +229,7 @@ fn shower(run: &RunArgs, handle: &SessionHandle, verbose: bool) -> RunPrinter {
     }
     let plain = std::env::var_os("TERM").is_some_and(|it| it == "dumb");
     let colours = !plain && std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
-    // The answer itself is watched where it goes to the same terminal.
+    // If the answer goes to the same terminal, it is printed while it is generated.
     let is_read = run.output.output_format == OutputFormat::Text && std::io::stdout().is_terminal();
     let detail = match (verbose, is_read) {
         (true, _) => PrintDetail::Full,
@@ -246,8 +246,8 @@ fn shower(run: &RunArgs, handle: &SessionHandle, verbose: bool) -> RunPrinter {
 }
 
 impl RunOutput<'_> {
-    /// Shows events until the session is closed. When nobody reads them any
-    /// more, the run is stopped.
+    /// Prints events until the session closes. An interrupt, or an output nobody reads any more, stops
+    /// the run.
     async fn show(&mut self, mut events: EventStream, handle: &SessionHandle) -> Result<(), CliError> {
         let (mut interrupted, mut ended) = (false, Ok(()));
         loop {
@@ -298,7 +298,7 @@ impl RunOutput<'_> {
                     print_line(&frame.to_string())?;
                 }
             }
-            // Standard error may be gone while the answer is still wanted.
+            // Standard error may be closed while the answer is still wanted, so errors are ignored.
             (RunPrinter::Watcher(watcher), SessionEventKind::Agent(it)) if event.agent.is_main() => {
                 drop(watcher.take(it))
             }
@@ -311,7 +311,7 @@ impl RunOutput<'_> {
         Ok(())
     }
 
-    /// The end of the last turn is the end of the run.
+    /// Prints the result of the last turn and returns the exit code of the run.
     fn finish(&self, turn: &TurnEnded, handle: &SessionHandle) -> CommandExit {
         let (code, _) = self.outcome(&turn.end);
         match self.run.output.output_format {
@@ -328,7 +328,8 @@ impl RunOutput<'_> {
             }
             OutputFormat::StreamJson => (),
         }
-        // Whoever reads the frames as data reads the reason as text, too.
+        // In machine-readable formats standard output has the reason as a code; standard error gets the
+        // text.
         if self.run.output.output_format != OutputFormat::Text
             && let EndReason::Incomplete(_) | EndReason::Exhausted(_) = &turn.end.reason
             && let Some(problem) = end_line(&turn.end.reason)
@@ -338,12 +339,12 @@ impl RunOutput<'_> {
         Ok(ExitCode::from(code))
     }
 
-    /// What a result of a run says beside what all results say.
+    /// Adds the fields that only the result of `haft -p` has to the result frame.
     fn add_outcome(&self, frame: &mut Value, end: &TurnEnd) {
         let (code, outcome) = self.outcome(end);
         frame["outcome"] = Value::from(outcome);
         frame["exit_code"] = Value::from(code);
-        // The last answer came, and cost more than it was allowed to.
+        // The answer is complete, but it exceeded the budget.
         if let EndReason::Exhausted(LimitReached::Budget(_) | LimitReached::Tokens(_)) = end.reason
             && end.stop_reason == Some(StopReason::EndTurn)
         {
@@ -379,7 +380,7 @@ impl RunOutput<'_> {
         Ok(())
     }
 
-    /// Whether the answer stands on the terminal already.
+    /// Whether this answer was already printed to the terminal while it was generated.
     fn was_watched(&self, answer: &str) -> bool {
         let is_read = std::io::stdout().is_terminal();
         matches!(&self.shower, RunPrinter::Watcher(it) if is_read && it.said().trim() == answer.trim())
@@ -391,7 +392,7 @@ impl RunOutput<'_> {
     }
 }
 
-/// What scripts branch on: the exit code and its word.
+/// The exit code of a run and its name in the JSON result. Scripts depend on both.
 pub(crate) fn outcome(reason: &EndReason, denied: bool, interrupt: &Interrupt) -> (u8, &'static str) {
     match haft_sdk_server::run_outcome(reason, denied) {
         (_, word @ "interrupted") => (interrupt.code(), word),
@@ -404,7 +405,7 @@ fn say_quietly(what: &SessionEventKind, agent: &AgentId, verbose: bool) {
         what if verbose && child_line(what).is_some() => complain(&child_line(what).unwrap_or_default()),
         SessionEventKind::Notice(text) | SessionEventKind::Agent(AgentEvent::Notice(text)) => complain(text),
         SessionEventKind::Detail(text) if verbose => complain(text),
-        // The reason is said once: what ends a run is said at its end.
+        // Print only the first retry; the final error is printed at the end.
         SessionEventKind::Agent(AgentEvent::Retrying(retry)) if retry.attempt == 1 => {
             complain(&format!("{}; trying again, up to {} times", retry.reason, retry.most));
         }
@@ -422,7 +423,7 @@ fn say_quietly(what: &SessionEventKind, agent: &AgentId, verbose: bool) {
     }
 }
 
-/// The end of a run whose prompt was a command.
+/// Prints the result of a prompt that was a slash command and returns the exit code.
 fn finish_command(command: &CommandEnded, run: &RunArgs, handle: &SessionHandle) -> CommandExit {
     let (name, text, failed) = match &command.result {
         CommandResult::Cleared => ("clear", String::new(), false),

@@ -1,4 +1,4 @@
-//! `haft --input-format stream-json`: the executable behind the Agent SDKs.
+//! `haft --input-format stream-json`: the executable that the Agent SDKs start.
 
 use std::{path::Path, process::ExitCode, sync::Arc, time::Duration};
 
@@ -21,11 +21,11 @@ use tokio::{
 
 use crate::{args::RunArgs, run::session_spec};
 
-/// How long requests wait for servers that are starting: a host's own servers
-/// answer when they are asked.
+/// How long the first request waits for MCP servers to start. In-process servers of the host answer when
+/// asked.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Runs a session and says how it ended.
+/// Runs a session for the SDK host and returns its exit code.
 pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> ExitCode {
     let runtime = match session_spec::session_runtime() {
         Ok(runtime) => runtime,
@@ -51,12 +51,13 @@ pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> ExitCode {
         }
         serve(spec, &run, launch, input).await
     });
-    // What is still blocked somewhere does not keep us from ending.
+    // Do not wait for blocking tasks, for example a pending read of standard input.
     runtime.shutdown_background();
     code
 }
 
-/// Takes over what the host's first request says about the session that is opened.
+/// Applies the options of the host's `initialize` request to the session spec before the session opens:
+/// settings, managed settings, denied tools, MCP servers.
 fn apply_launch(spec: &mut SessionSpec, fields: &LaunchFields) -> Result<(), CliError> {
     let cwd = spec.place.cwd.clone();
     let settings = &mut spec.settings;
@@ -73,8 +74,8 @@ fn apply_launch(spec: &mut SessionSpec, fields: &LaunchFields) -> Result<(), Cli
     Ok(())
 }
 
-/// Settings of a flag (JSON text or a file) together with those of the host's first
-/// request: lists are joined, otherwise the request wins.
+/// Merges settings from a flag (JSON text or a file path relative to `cwd`) with those of the host's
+/// first request. Lists are concatenated; for other values the request wins.
 fn joined(
     flag: &str,
     given: Option<&str>,
@@ -139,7 +140,7 @@ async fn serve(
     let handle = match Session::open_on(spec, events) {
         Ok(handle) => handle,
         Err(OpenError::Spec(problem)) => return refused(launch.as_ref(), &CliError::Message(problem)),
-        // The SDKs turn this frame into the text of their error.
+        // The SDKs show the text of this frame as their error.
         Err(err) => {
             print_line(&bounded_line(&failed_start(&wanted, &err.to_string()))).ok();
             return ExitCode::FAILURE;
@@ -154,7 +155,7 @@ async fn serve(
     ExitCode::from(face.run(input, signals).await)
 }
 
-/// Who answers permission questions.
+/// Which approver answers permission prompts.
 fn who_is_asked(run: &RunArgs) -> ApproverSpec {
     let nobody_answers = run.permissions.permission_prompts.as_deref() == Some("none");
     match run.permissions.permission_prompt_tool.as_deref() {
@@ -187,13 +188,14 @@ fn signals() -> Option<mpsc::UnboundedReceiver<EndSignal>> {
     Some(receiver)
 }
 
-/// The session that was wanted, for one that cannot begin.
+/// The session id to report when the session cannot be opened: the requested one or a new one.
 fn wanted_id(run: &RunArgs) -> String {
     let named = run.session.session_id.map(|id| id.to_string()).or_else(|| run.session.resume.clone());
     named.unwrap_or_else(|| uuid::Uuid::new_v4().to_string())
 }
 
-/// The session cannot be opened: a host that waits for its answer gets the reason.
+/// Reports to the host that the session cannot be opened, as the response to its request if it waits for
+/// one.
 fn refused(launch: Option<&LaunchRequest>, failure: &CliError) -> ExitCode {
     if let (Some(launch), CliError::Message(problem)) = (launch, failure) {
         print_line(&bounded_line(&fail(&launch.request_id, problem))).ok();

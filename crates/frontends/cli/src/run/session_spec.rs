@@ -1,5 +1,4 @@
-//! Flags, as the spec of a session. Every command that opens a session makes its
-//! spec here.
+//! Turns flags into a session spec. Every command that opens a session builds the spec here.
 
 use std::{os::unix::fs::MetadataExt as _, path::PathBuf, sync::Arc, time::Duration};
 
@@ -23,14 +22,14 @@ use crate::{
     run::{ide_bridge, thread_limit},
 };
 
-/// The async runtime. Built only for commands that need one.
+/// Builds the async runtime with several threads. Fails if the system allows too few threads.
 pub(crate) fn runtime() -> Result<Runtime, CliError> {
     runtime_with(2)
 }
 
-/// The runtime of a program that is one session. A second thread would be woken for
-/// every piece of an answer, find nothing to do and sleep again, which costs more
-/// than the turn itself; what waits or computes for long has threads of its own.
+/// Builds the runtime of a process that serves one session: one worker thread. A second one would be
+/// woken for each piece of an answer, find nothing to do and sleep again, which costs more CPU time than
+/// the turn. Blocking and CPU-bound work runs on threads of its own.
 pub(crate) fn session_runtime() -> Result<Runtime, CliError> {
     runtime_with(1)
 }
@@ -41,18 +40,19 @@ fn runtime_with(threads: usize) -> Result<Runtime, CliError> {
     built.map_err(|err| CliError::Message(format!("the runtime could not be started: {err}")))
 }
 
-/// Runs a face to its end on a thread of the runtime, beside its session: waking
-/// another thread for each event would cost more than handling it.
+/// Runs a frontend to completion as a task on the runtime's worker thread and returns its result. Being
+/// on the session's thread avoids waking another thread for each event. Blocks; propagates a panic of
+/// the task.
 pub(crate) fn run_beside_session<T: Send + 'static>(
     runtime: &Runtime,
     face: impl Future<Output = T> + Send + 'static,
 ) -> T {
     let ended = runtime.block_on(async { tokio::spawn(face).await });
-    // Nobody takes the task back: it ended, or it panicked.
+    // Nothing aborts the task, so a join error is a panic.
     ended.unwrap_or_else(|err| std::panic::resume_unwind(err.into_panic()))
 }
 
-/// A session of the flags every command takes.
+/// Spec of a session from the global flags only (no model).
 pub(crate) fn of_options(options: &GlobalArgs) -> Result<SessionSpec, CliError> {
     let mut spec = SessionSpec::new(place(options)?);
     spec.hosts.named.clone_from(&options.host);
@@ -65,7 +65,7 @@ pub(crate) fn of_options(options: &GlobalArgs) -> Result<SessionSpec, CliError> 
     Ok(spec)
 }
 
-/// A session with a model, of the flags of a run.
+/// Spec of a session with a model, from the flags of a run.
 pub(crate) fn of_run(run: &RunArgs, options: &GlobalArgs) -> Result<SessionSpec, CliError> {
     let mut options = options.clone();
     if run.permissions.dangerously_skip_permissions && options.permission_mode.is_none() {
@@ -121,7 +121,7 @@ pub(crate) fn of_run(run: &RunArgs, options: &GlobalArgs) -> Result<SessionSpec,
     Ok(spec)
 }
 
-/// The editor that has the directory open, where one is wanted.
+/// Adds the MCP server of the editor that has the directory open, if one is wanted.
 fn add_editor(spec: &mut SessionSpec, asked: bool) {
     let LocationSpec { cwd, variables, .. } = &spec.place;
     if !ide_bridge::is_wanted(asked, variables) {
@@ -135,11 +135,11 @@ fn add_editor(spec: &mut SessionSpec, asked: bool) {
     spec.servers.configs.extend(found.map(|it| it.to_string()));
 }
 
-/// All that is left of the built-in tools with `--bare`.
+/// The only built-in tools with `--bare`.
 const SIMPLE_TOOLS: [&str; 3] = ["Bash", "Read", "Edit"];
 
-/// The whole id of a session that is named by its beginning or its title. What
-/// names none is left as it is: opening it says so in the words hosts know.
+/// Resolves an id prefix or a title to a full session id. An unknown name is returned unchanged, so that
+/// opening the session fails with the error SDK hosts expect.
 fn resumed(named: &str, spec: &SessionSpec) -> String {
     if named.parse::<uuid::Uuid>().is_ok() {
         return named.to_owned();
@@ -190,19 +190,19 @@ fn model(run: &RunArgs) -> Result<ModelSpec, CliError> {
     })
 }
 
-/// What is added to the system prompt.
+/// Text to append to the system prompt, from the flags.
 fn appended(run: &RunArgs) -> Option<String> {
     let brief = run.output.brief.then(|| String::from(BRIEF));
     let parts: Vec<String> = run.output.append_system_prompt.clone().into_iter().chain(brief).collect();
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
 
-/// What `--brief` asks for.
+/// Appended to the system prompt with `--brief`.
 const BRIEF: &str = "The user reads only what you send with SendUserMessage, and your last answer. Send what they \
                      should know when it is so: what you are about to do if it takes long, what you found, what \
                      went wrong. Keep it short, and do not repeat it in your last answer.";
 
-/// Where the command works.
+/// The directories of the session: working directory, additional directories, program path.
 fn place(options: &GlobalArgs) -> Result<LocationSpec, CliError> {
     let here = std::env::current_dir().map_err(|err| format!("the working directory is gone: {err}"))?;
     let cwd = match &options.cwd {
@@ -216,7 +216,7 @@ fn place(options: &GlobalArgs) -> Result<LocationSpec, CliError> {
             cwd
         }
     };
-    // This leads to the program itself even where its file was replaced meanwhile.
+    // Stays valid when the program's file is replaced by an update while it runs.
     let program = PathBuf::from("/proc/self/exe");
     let program = if program.exists() { Some(program) } else { std::env::current_exe().ok() };
     let variables = EnvVars::of_process();
@@ -230,8 +230,8 @@ fn place(options: &GlobalArgs) -> Result<LocationSpec, CliError> {
     })
 }
 
-/// Root who never asks breaks whole machines; where that does not matter,
-/// somebody says so.
+/// Fails if the user is root and permission prompts are off, unless the environment declares a sandbox
+/// (`IS_SANDBOX`).
 pub(crate) fn refuse_root(spec: &SessionSpec) -> Result<(), CliError> {
     let is_root = || std::fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0);
     if is_root() && !spec.place.variables.is_on("IS_SANDBOX") {
@@ -242,25 +242,25 @@ pub(crate) fn refuse_root(spec: &SessionSpec) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Directories, settings and rules of the flags, for commands without a session.
-/// What a person should know goes to standard error.
+/// Reads directories, settings and rules for a command that opens no session. Warnings are printed to
+/// standard error.
 pub(crate) fn premises(options: &GlobalArgs) -> Result<Arc<SessionEnvironment>, CliError> {
     let spec = of_options(options)?;
     let id = uuid::Uuid::new_v4().to_string().into();
     Ok(Arc::new(SessionEnvironment::read(&spec, id, to_standard_error())?))
 }
 
-/// Where logs of sessions are.
+/// The store of session logs for this directory.
 pub(crate) fn logs(options: &GlobalArgs) -> Result<SessionLogs, CliError> {
     Ok(SessionLogs::new(&of_options(options)?.place, &LogDestination::Own))
 }
 
-/// The MCP servers of the flags, for commands about them.
+/// The MCP servers of the settings and flags; none is started.
 pub(crate) fn servers(premises: &Arc<SessionEnvironment>) -> Result<SessionServers, CliError> {
     Ok(SessionServers::new(Arc::clone(premises), haft_session::ServerSpec::default(), Arc::default())?)
 }
 
-/// Says on standard error what a person should know.
+/// An event sender that prints warnings and notices to standard error.
 pub(crate) fn to_standard_error() -> EventSender {
     EventSender::to(|event: SessionEvent| {
         if let SessionEventKind::Notice(text) = &event.what {
@@ -269,7 +269,7 @@ pub(crate) fn to_standard_error() -> EventSender {
     })
 }
 
-/// Variables that hold the address of a provider.
+/// Environment variables that set a provider's base URL.
 const BASE_URLS: [&str; 8] = [
     "ANTHROPIC_BASE_URL",
     "ANTHROPIC_BEDROCK_BASE_URL",
@@ -281,8 +281,8 @@ const BASE_URLS: [&str; 8] = [
     "HAFT_LOCAL_URL",
 ];
 
-/// What `--provider` means in variables. A key of somebody else must not change
-/// who was named.
+/// The environment variables that `--provider` stands for. They switch off all other providers, so that
+/// a key of another one in the environment does not change the choice.
 fn variables_of(provider: ProviderName) -> Vec<(String, String)> {
     let on = match provider {
         ProviderName::Anthropic => "HAFT_USE_ANTHROPIC",
@@ -319,7 +319,7 @@ fn variables_of(provider: ProviderName) -> Vec<(String, String)> {
     set.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// The agents that `--agents` describes.
+/// Parses the agents of `--agents` (a JSON object).
 fn agents_of_flag(json: &str) -> Result<Vec<(String, HostAgent)>, CliError> {
     let wrong = |why: &str| CliError::Message(format!("--agents: {why}"));
     let value: serde_json::Value = serde_json::from_str(json).map_err(|err| wrong(&err.to_string()))?;

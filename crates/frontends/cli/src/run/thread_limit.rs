@@ -1,5 +1,5 @@
-//! Whether the system gives haft the threads a session has at the least. Without
-//! them the runtime would panic, or wait for ever for one.
+//! Checks that the system allows as many threads as a session needs. With fewer, the runtime would panic
+//! or wait forever for a thread.
 
 use std::{
     fs, io,
@@ -10,13 +10,13 @@ use std::{
 use haft_console::stdout::CliError;
 use rustix::process::{Resource, getrlimit};
 
-/// What a session has at the least.
+/// Minimum number of threads a session needs.
 const LEAST: usize = 6;
 
-/// With this many threads to be had nobody has to try.
+/// If the limits allow this many more threads, no trial is needed.
 const PLENTY: u64 = 4096;
 
-/// Fails where the system gives too few threads to work with.
+/// Fails if fewer than `LEAST` threads can be started.
 pub(crate) fn check_threads() -> Result<(), CliError> {
     if !may_be_few() {
         return Ok(());
@@ -29,15 +29,15 @@ pub(crate) fn check_threads() -> Result<(), CliError> {
     })
 }
 
-/// Whether a limit of the user or of the group of processes is near enough to
-/// be met. Starting threads to find out costs more than to look at the limits.
+/// Whether a limit of the user (`RLIMIT_NPROC`) or of the cgroup is below `PLENTY`. Reading the limits
+/// is cheaper than starting threads.
 fn may_be_few() -> bool {
     getrlimit(Resource::Nproc).current.is_some_and(|most| most < PLENTY)
         || fs::read_to_string("/proc/self/cgroup").is_ok_and(|groups| group_may_be_full(&groups))
 }
 
-/// Whether the control group that counts processes has few left. A group
-/// without such a file has no limit.
+/// Whether the pids cgroup allows fewer than `PLENTY` further threads. `groups` is `/proc/self/cgroup`.
+/// A cgroup without `pids.max` has no limit.
 fn group_may_be_full(groups: &str) -> bool {
     let number = |file: PathBuf| fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
     groups.lines().filter_map(group_that_counts).any(|group| {
@@ -46,8 +46,8 @@ fn group_may_be_full(groups: &str) -> bool {
     })
 }
 
-/// The directory of the group of a line of `/proc/self/cgroup`, if that group can
-/// limit processes.
+/// The directory of the cgroup that a line of `/proc/self/cgroup` names; `None` unless its controller
+/// can limit processes.
 fn group_that_counts(line: &str) -> Option<PathBuf> {
     let (_, rest) = line.split_once(':')?;
     let (controllers, path) = rest.split_once(':')?;
@@ -59,7 +59,8 @@ fn group_that_counts(line: &str) -> Option<PathBuf> {
     Some(root.join(path.trim_start_matches('/')))
 }
 
-/// Starts as many threads at once as a session has at the least, and ends them.
+/// Starts `LEAST` threads at the same time and ends them. Fails with the error of the first that cannot
+/// be started.
 fn threads_are_to_be_had() -> io::Result<()> {
     std::thread::scope(|scope| {
         let (go_on, wait) = mpsc::sync_channel::<()>(0);

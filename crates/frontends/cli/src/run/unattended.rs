@@ -1,5 +1,5 @@
-//! One prompt that runs while nobody watches: `haft -p` in a directory, with
-//! today's settings, nobody to ask, and an end.
+//! Runs one stored prompt without a user: starts `haft -p` in a directory, with the current settings, no
+//! approver and a time limit.
 
 use std::{
     fs,
@@ -14,36 +14,35 @@ use haft_process::{
 };
 use haft_shell::run::Shell;
 
-/// What is to run.
+/// One unattended run.
 pub(crate) struct UnattendedRun<'a> {
-    /// Its name.
+    /// Id of the run, for its records.
     pub(crate) id: &'a str,
-    /// Where.
+    /// Working directory.
     pub(crate) dir: &'a Path,
-    /// What is asked.
     pub(crate) prompt: String,
-    /// How much it may do by itself.
+    /// Permission mode.
     pub(crate) mode: &'a str,
-    /// Requests to the model at most.
+    /// Maximum number of model requests.
     pub(crate) max_turns: u32,
-    /// Minutes at most.
+    /// Maximum run time in minutes; the process is stopped after that.
     pub(crate) max_minutes: u64,
-    /// Whether words of others are in the prompt: it runs no command and names no files.
+    /// Whether the prompt contains text from outside. Slash commands and `@file` references in it are
+    /// then not expanded.
     pub(crate) is_verbatim: bool,
-    /// Where what it prints goes.
+    /// File that receives standard output and standard error.
     pub(crate) output: PathBuf,
 }
 
-/// Why a run did not do what it should.
 pub(crate) enum UnattendedError {
-    /// It began and failed.
+    /// The run started and failed.
     Failed(String),
-    /// It never began.
+    /// The run could not be started.
     NotStarted(String),
 }
 
 impl UnattendedRun<'_> {
-    /// Runs it to its end.
+    /// Runs the prompt as a child process and waits for its end. Output goes to `self.output`.
     pub(crate) async fn run(self, state: &Path) -> Result<(), UnattendedError> {
         let not_started = UnattendedError::NotStarted;
         if !self.dir.is_dir() {

@@ -1,4 +1,4 @@
-//! Questions of a session, answered by the person at the terminal.
+//! Answers the prompts of a session by asking the user at the terminal.
 
 use std::collections::HashMap;
 
@@ -10,19 +10,19 @@ use tokio::task::AbortHandle;
 
 use crate::prompts::{ConsoleElicitation, permission::ask_permission, server_trust::may_start};
 
-/// Asks the person, and takes back what nobody wants to know any more.
+/// Asks the user; withdraws a prompt when it is settled elsewhere.
 pub struct ConsoleAnswerer {
     handle: SessionHandle,
     open: HashMap<String, AbortHandle>,
 }
 
 impl ConsoleAnswerer {
-    /// Answers go to `handle`.
+    /// Sends the answers to `handle`.
     pub fn new(handle: SessionHandle) -> Self {
         Self { handle, open: HashMap::new() }
     }
 
-    /// Asks, if the event is a question.
+    /// If the event is a prompt, asks in a separate task. If it settles a prompt, withdraws that one.
     pub fn take(&mut self, event: &SessionEvent) {
         match &event.what {
             SessionEventKind::Asked(question) => {

@@ -1,4 +1,4 @@
-//! A question of a server, asked and answered line by line.
+//! Elicitation: asks an MCP server's form or URL, line by line.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::style::{clean, painted};
 
-/// Longer forms are not for a terminal.
+/// Maximum number of fields; a form with more is not shown.
 const MAX_FIELDS: usize = 50;
 
 pub(super) struct ElicitationDialog<'a, L> {
@@ -20,7 +20,7 @@ pub(super) struct ElicitationDialog<'a, L> {
     pub(super) colours: bool,
 }
 
-/// Why there are no fields.
+/// Why a form was not filled in.
 enum NoFields {
     Declined,
     Cancelled,
@@ -56,8 +56,8 @@ impl<L: TerminalLines> ElicitationDialog<'_, L> {
         })
     }
 
-    /// A page is shown, never opened by itself: where it leads is the person's
-    /// to judge, so the host stands out.
+    /// Shows a URL with its host and asks for consent. Haft never opens it; the user decides by the
+    /// host.
     fn page(&mut self, url: &str) -> io::Result<ElicitAnswer> {
         let host = url::Url::parse(url).ok().and_then(|it| it.host_str().map(str::to_owned));
         let host = painted(&clean(&host.unwrap_or_default()), "1", self.colours);
@@ -69,7 +69,7 @@ impl<L: TerminalLines> ElicitationDialog<'_, L> {
         })
     }
 
-    /// The filled-in form, once the person has looked at it as a whole.
+    /// Asks for all fields until the user confirms the whole form, or cancels.
     fn form(
         &mut self,
         schema: &Value,
@@ -89,7 +89,7 @@ impl<L: TerminalLines> ElicitationDialog<'_, L> {
                 self.complain(&problem.message)?;
                 continue;
             }
-            // One field was just looked at.
+            // With a single field there is nothing to review: the user has just seen it.
             if fields.len() == 1 {
                 return Ok(Ok(in_order(fields, filled)));
             }
@@ -104,7 +104,7 @@ impl<L: TerminalLines> ElicitationDialog<'_, L> {
         }
     }
 
-    /// Every field in turn. Says whether the person came to the end.
+    /// Asks for each field in turn; invalid input is asked again. Returns false if the user cancelled.
     fn fill(&mut self, fields: &[FormField<'_>], filled: &mut Map<String, Value>) -> io::Result<bool> {
         for field in fields {
             self.lines.say(&format!("\n{}\n", indented(&field.about())))?;
@@ -138,7 +138,7 @@ impl<L: TerminalLines> ElicitationDialog<'_, L> {
         Ok(true)
     }
 
-    /// What will be sent.
+    /// Shows the values that will be sent.
     fn show(&mut self, fields: &[FormField<'_>], filled: &Map<String, Value>) -> io::Result<()> {
         let widest = fields.iter().map(|it| it.title().chars().count()).max().unwrap_or(0).min(40);
         let mut out = String::from("\n");
@@ -157,7 +157,7 @@ impl<L: TerminalLines> ElicitationDialog<'_, L> {
         self.lines.say(&format!("{problem}\n"))
     }
 
-    /// One of the answers, by its first letter; none if the person leaves.
+    /// Asks for one of the options by its first letter; `None` if the user cancels.
     fn choose(
         &mut self,
         question: &str,
@@ -183,12 +183,12 @@ impl<L: TerminalLines> ElicitationDialog<'_, L> {
     }
 }
 
-/// The values in the order of the form.
+/// Sorts the values into the order of the form.
 fn in_order(fields: &[FormField<'_>], mut filled: Map<String, Value>) -> Map<String, Value> {
     fields.iter().filter_map(|it| Some((it.name.to_owned(), filled.shift_remove(it.name)?))).collect()
 }
 
-/// Foreign text, moved in and without anything a terminal obeys.
+/// Text of the server, indented and with control characters escaped.
 fn indented(text: &str) -> String {
     format!("  {}", clean(text.trim_end()).replace('\n', "\n  "))
 }
@@ -199,7 +199,7 @@ mod tests {
 
     use super::*;
 
-    /// Plays lines; `^[` gives up.
+    /// A scripted terminal; `^[` cancels.
     struct Played {
         typed: VecDeque<String>,
         shown: String,
@@ -258,12 +258,12 @@ mod tests {
             ),
             (&["yes", "", "2", "", "", "y"], accept(&json!({"colour": "blue", "count": 2}))),
             (&["y", "-", "2", "", "", "y"], accept(&json!({"count": 2}))),
-            // What does not fit is asked for again, at once.
+            // Invalid input is asked again at once.
             (
                 &["y", "green", "1", "x", "", "0", "3", "", "", "y"],
                 accept(&json!({"colour": "red", "count": 3})),
             ),
-            // What was typed is suggested when it is edited.
+            // When the form is edited again, the earlier input is the default.
             (
                 &["y", "", "2", "n", "", "e", "1", "", "y", "2", "y"],
                 accept(&json!({"colour": "red", "count": 2, "sure": true, "tags": ["b"]})),

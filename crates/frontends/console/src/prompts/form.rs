@@ -1,4 +1,4 @@
-//! A form of a server, for terminals that show it whole.
+//! An MCP server's form, for frontends that show it as a whole.
 
 use haft_tool::check_input;
 use haft_tui::QuestionField;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::form_field::FormField;
 
-/// The fields of a form, with what it suggests filled in.
+/// The fields of a form, with its default values filled in.
 pub fn fields(form: &Value) -> Vec<QuestionField> {
     let field = |field: &FormField<'_>| QuestionField {
         name: field.name.to_owned(),
@@ -18,7 +18,8 @@ pub fn fields(form: &Value) -> Vec<QuestionField> {
     FormField::all(form).iter().map(field).collect()
 }
 
-/// What was typed, as the form wants it, or what is wrong with it.
+/// Converts the typed values, in the order of the fields, into the answer. Empty optional fields are
+/// left out. The error names the invalid field.
 pub fn read(form: &Value, values: &[String]) -> Result<Map<String, Value>, String> {
     let mut filled = Map::new();
     for (field, value) in FormField::all(form).iter().zip(values) {

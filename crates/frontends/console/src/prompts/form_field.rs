@@ -1,13 +1,12 @@
-//! One field of a form: how it is shown, and what a typed line means for it.
+//! One field of a form: how it is shown, and how a typed line is parsed.
 
 use haft_tool::check_input;
 use haft_types::text;
 use serde_json::{Map, Value, json};
 
-/// As many choices as are shown.
+/// Maximum number of choices shown.
 const MAX_CHOICES: usize = 50;
 
-/// One field.
 pub(super) struct FormField<'a> {
     pub(super) name: &'a str,
     schema: &'a Value,
@@ -15,7 +14,7 @@ pub(super) struct FormField<'a> {
     choices: Vec<FieldChoice>,
 }
 
-/// One value a field may have, and what to call it.
+/// An allowed value of a field, and its label.
 struct FieldChoice {
     value: Value,
     title: String,
@@ -36,12 +35,12 @@ impl<'a> FormField<'a> {
         properties.map(field).collect()
     }
 
-    /// What the field is called.
+    /// Label of the field.
     pub(super) fn title(&self) -> String {
         text::one_line(self.schema["title"].as_str().unwrap_or(self.name), 100)
     }
 
-    /// What is said before it is asked for: one line about it, and its choices.
+    /// The text before the input: one line of description, and the choices.
     pub(super) fn about(&self) -> String {
         let mut about = format!("{} ({})", self.title(), self.kind());
         if let Some(said) = self.schema["description"].as_str() {
@@ -56,7 +55,7 @@ impl<'a> FormField<'a> {
         about
     }
 
-    /// What belongs into it, in words.
+    /// Describes the expected input, for example "a number from 1 to 9".
     fn kind(&self) -> String {
         let kind = match (self.schema["type"].as_str(), self.choices.is_empty()) {
             (Some("array"), false) => "some of these, with commas",
@@ -79,7 +78,7 @@ impl<'a> FormField<'a> {
         words.join(", ")
     }
 
-    /// How much or how many, where the form says so.
+    /// Describes minimum and maximum, if the form sets them.
     fn range(&self) -> Option<String> {
         let (least, most, unit) = match self.schema["type"].as_str() {
             Some("array") => ("minItems", "maxItems", ""),
@@ -95,12 +94,11 @@ impl<'a> FormField<'a> {
         }
     }
 
-    /// The value the form suggests.
     pub(super) fn default(&self) -> Option<&'a Value> {
         self.schema.get("default").filter(|it| !it.is_null())
     }
 
-    /// A value as a person reads it.
+    /// A value as shown to the user.
     pub(super) fn shown(&self, value: &Value) -> String {
         let one = |value: &Value| match (value, self.choices.iter().find(|it| it.value == *value)) {
             (_, Some(choice)) => choice.title.clone(),
@@ -118,7 +116,7 @@ impl<'a> FormField<'a> {
         )
     }
 
-    /// What was typed, as the field wants it, or what is wrong with it.
+    /// Parses the typed line into a value of the field's type. The error is for the user.
     pub(super) fn read(&self, line: &str) -> Result<Value, String> {
         let typed = match self.schema["type"].as_str() {
             Some("array") => {
@@ -154,12 +152,12 @@ impl<'a> FormField<'a> {
                 _ => Err(String::from("that is not a number")),
             },
             Some("string") | None => Ok(json!(line)),
-            // No form should have it; whoever knows JSON can answer all the same.
+            // MCP forms allow no other types; if one occurs, the value can be typed as JSON.
             Some(_) => serde_json::from_str(line).map_err(|_| String::from("that is not JSON")),
         }
     }
 
-    /// By number, by value, or by what the choice is called.
+    /// Parses a choice: its number from 1 on, value, or label (any case).
     fn choice(&self, line: &str) -> Result<Value, String> {
         let named = |it: &&FieldChoice| it.value == *line || it.title.eq_ignore_ascii_case(line);
         let numbered = || line.parse::<usize>().ok().and_then(|at| self.choices.get(at.checked_sub(1)?));
@@ -169,7 +167,7 @@ impl<'a> FormField<'a> {
         })
     }
 
-    /// The value, if the form takes it for this field.
+    /// Validates the value against the field's schema.
     fn check(&self, value: Value) -> Result<Value, String> {
         if let Some(text) = value.as_str() {
             check_format(self.schema["format"].as_str(), text)?;
@@ -185,7 +183,7 @@ impl<'a> FormField<'a> {
     }
 }
 
-/// What is wrong, without the words for models around it.
+/// Removes the parts of a validation message that address the model.
 fn problem(message: &str, field: &str) -> String {
     let lines = message.lines().filter_map(|it| it.strip_prefix("- "));
     let said: Vec<&str> = lines.map(|it| it.strip_prefix(&format!("`{field}` ")).unwrap_or(it)).collect();
@@ -246,7 +244,7 @@ fn is_date(text: &str) -> bool {
     (1..=days).contains(&day)
 }
 
-/// A time with its zone: `12:00:00Z`, `12:00:00.5+02:00`.
+/// Whether the text is an RFC 3339 time with zone: `12:00:00Z`, `12:00:00.5+02:00`.
 fn is_time(text: &str) -> bool {
     let at = text.find(['Z', 'z', '+', '-']).unwrap_or(text.len());
     let (clock, zone) = text.split_at(at);
@@ -262,7 +260,7 @@ fn is_time(text: &str) -> bool {
         && (matches!(zone, "Z" | "z") || zone.get(1..).is_some_and(|it| pairs(it, &[23, 59])))
 }
 
-/// The values a field may have, where they are listed.
+/// The allowed values, if the schema lists them.
 fn choices(schema: &Value) -> Vec<FieldChoice> {
     let schema = if schema["type"] == "array" { &schema["items"] } else { schema };
     let titles = schema["enumNames"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Questions of servers to the person at the terminal.
+//! Prompts of MCP servers for the user at the terminal.
 
 pub mod answerer;
 mod elicitation;
@@ -19,11 +19,11 @@ use haft_tool::BoxFuture;
 use elicitation::ElicitationDialog;
 use raw_terminal::RawTerminal;
 
-/// Shows the question on the controlling terminal and reads the answer there.
+/// Shows an elicitation on the controlling terminal and reads the answer there.
 #[derive(Debug)]
 pub struct ConsoleElicitation;
 
-/// A person answers one question after the other.
+/// Only one prompt may use the terminal at a time.
 static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 impl ElicitationHandler for ConsoleElicitation {
@@ -32,7 +32,7 @@ impl ElicitationHandler for ConsoleElicitation {
             let _turn = ONE_AT_A_TIME.lock().await;
             let question = PromptGuard::default();
             let taken_back = Arc::clone(&question.taken_back);
-            // A terminal that is gone has neither agreed nor refused.
+            // Without a terminal the user has neither accepted nor declined.
             let Ok(mut terminal) = RawTerminal::open(taken_back) else { return ElicitAnswer::Cancel };
             let before = terminal.before();
             let asked = tokio::task::spawn_blocking(move || {
@@ -50,8 +50,8 @@ impl ElicitationHandler for ConsoleElicitation {
     }
 }
 
-/// Whoever ends us does not wait for the answer, and leaves the terminal as it
-/// is.
+/// Completes on SIGTERM or SIGHUP: the process ends without waiting for the answer, so the terminal must
+/// be restored first.
 async fn told_to_end() {
     use tokio::signal::unix::{SignalKind, signal};
     match (signal(SignalKind::terminate()), signal(SignalKind::hangup())) {
@@ -63,8 +63,7 @@ async fn told_to_end() {
     }
 }
 
-/// A question somebody waits for. Dropped, it is taken back: the terminal is
-/// free again a moment later.
+/// A pending prompt. Dropping it withdraws the prompt; the terminal is free within about 100 ms.
 #[derive(Default)]
 struct PromptGuard {
     taken_back: Arc<AtomicBool>,

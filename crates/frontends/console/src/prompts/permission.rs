@@ -1,4 +1,4 @@
-//! Asks the person at the terminal.
+//! Permission prompts at the terminal.
 
 use std::{
     fs::{File, OpenOptions},
@@ -12,13 +12,14 @@ use haft_tool_runtime::{PermissionAnswer, PermissionQuestion};
 
 use crate::style::{clean, painted};
 
-/// Whether there is a terminal to ask at.
+/// Whether the process has a controlling terminal.
 pub fn is_there() -> bool {
     OpenOptions::new().read(true).write(true).open("/dev/tty").is_ok()
 }
 
-/// Shows the question on the controlling terminal and reads the answer there, so
-/// that standard input and output stay free for data.
+/// Shows a permission prompt on the controlling terminal and reads the answer there, so that standard
+/// input and output stay free for data. `asker` names the sub-agent that makes the call. Runs on a
+/// blocking thread.
 pub async fn ask_permission(question: Arc<PermissionQuestion>, asker: Option<String>) -> PermissionAnswer {
     let text = question_text(&question, asker.as_deref());
     let updates = question.decision.suggestions.clone();
@@ -37,7 +38,8 @@ enum ConsoleReply {
     No,
 }
 
-/// The call, what it would do part by part, and what a lasting yes would add.
+/// The text of the prompt: the call, what it would do part by part, and the rule that "always" would
+/// add.
 fn question_text(question: &PermissionQuestion, asker: Option<&str>) -> String {
     let (what, effects) = match question.description.strip_suffix(']').and_then(|it| it.rsplit_once(" [")) {
         Some((what, effects)) if question.tool == "Bash" => (what, effects.split("; ").collect()),
@@ -80,10 +82,10 @@ fn question_text(question: &PermissionQuestion, asker: Option<&str>) -> String {
     text
 }
 
-/// As many lines of a change as are shown.
+/// Maximum lines shown of a change.
 const MAX_LINES: usize = 40;
 
-/// What a call would change, as lines with their colours.
+/// The diff of a call as lines with their SGR colours.
 fn change_lines(shown: &Rendered) -> Vec<(String, &'static str)> {
     let paint = |style| match style {
         LineStyle::Added => "32",
@@ -100,10 +102,10 @@ fn change_lines(shown: &Rendered) -> Vec<(String, &'static str)> {
     lines
 }
 
-/// As many parts of a command as are shown.
+/// Maximum parts shown of a command line.
 const MAX_PARTS: usize = 12;
 
-/// What "always" changes, and for how long.
+/// Describes what "always" changes, and for how long.
 fn lasting(update: &PermissionUpdate) -> String {
     let until = if update.destination().persists() { "in the settings" } else { "until the session ends" };
     match update {

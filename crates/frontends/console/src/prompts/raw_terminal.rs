@@ -1,6 +1,5 @@
-//! The terminal, key by key: own code, since a line editor would be the largest
-//! part of the tree for three questions, and a terminal that reads whole lines
-//! knows no Esc.
+//! Reads the terminal key by key. Own code, because a line editor would be the largest dependency for
+//! three prompts, and a terminal in line mode does not report Esc.
 
 use std::{
     fs::{File, OpenOptions},
@@ -16,50 +15,46 @@ use rustix::{
     termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr},
 };
 
-/// What a person typed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum ConsoleInput {
-    /// A line.
     Line(String),
-    /// Esc, Ctrl-C, Ctrl-D, a terminal that is gone, or a question that is.
+    /// Esc, Ctrl-C, Ctrl-D, a closed terminal, or a withdrawn prompt.
     GivenUp,
 }
 
-/// Who shows text and reads lines.
+/// Shows text and reads lines; tests replace it.
 pub(super) trait TerminalLines {
-    /// Shows text.
     fn say(&mut self, text: &str) -> io::Result<()>;
 
-    /// Shows a prompt and reads a line.
     fn line(&mut self, prompt: &str) -> io::Result<ConsoleInput>;
 }
 
-/// The controlling terminal without line mode and echo, until it is dropped.
+/// The controlling terminal in raw mode without echo. Drop restores its modes.
 pub(super) struct RawTerminal {
     file: File,
     before: SavedTermios,
     taken_back: Arc<AtomicBool>,
 }
 
-/// What a terminal was before, for whoever has to leave in a hurry. Clones are
-/// the same.
+/// The terminal modes before raw mode, to restore them from another task when the process has to exit.
+/// Clones share them.
 #[derive(Clone)]
 pub(super) struct SavedTermios(Arc<(File, Termios)>);
 
 impl SavedTermios {
     pub(super) fn restore(&self) {
-        // A terminal that is gone needs nothing back.
+        // A closed terminal needs no restoring.
         let _gone = tcsetattr(&self.0.0, OptionalActions::Now, &self.0.1);
     }
 }
 
-/// How long a key may take to come before we look whether anybody still waits.
+/// How long to wait for a key before checking whether the prompt was withdrawn.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// What belongs to one key comes within this time.
+/// Maximum time between the bytes of one key (escape sequences).
 const ONE_KEY: Timespec = Timespec { tv_sec: 0, tv_nsec: 30_000_000 };
 
-/// A longer line is no answer.
+/// Maximum characters of a line; a longer one is rejected.
 const MAX_CHARS: usize = 10_000;
 
 impl RawTerminal {
@@ -69,24 +64,24 @@ impl RawTerminal {
         let mut keys = before.clone();
         keys.local_modes
             .remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN);
-        // Also drops what was typed before the question was there.
+        // Also discards what was typed before the prompt was visible.
         tcsetattr(&file, OptionalActions::Flush, &keys)?;
         let before = SavedTermios(Arc::new((file.try_clone()?, before)));
         Ok(Self { file, before, taken_back })
     }
 
-    /// What it was before.
+    /// The terminal modes before raw mode.
     pub(super) fn before(&self) -> SavedTermios {
         self.before.clone()
     }
 
-    /// Whether it takes colours.
+    /// Whether colours are allowed (`NO_COLOR`, `TERM`).
     pub(super) fn colours(&self) -> bool {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
         wanted && std::env::var_os("TERM").is_some_and(|it| it != "dumb")
     }
 
-    /// Whether a byte comes in time.
+    /// Waits for a byte, at most `limit`. Returns whether there is one.
     fn waits(&self, limit: &Timespec) -> io::Result<bool> {
         match poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(limit)) {
             Ok(ready) => Ok(0 < ready),
@@ -95,7 +90,7 @@ impl RawTerminal {
         }
     }
 
-    /// The next byte; `None` when nobody waits for it any more.
+    /// Reads the next byte; blocks. `None` if the prompt was withdrawn.
     fn byte(&mut self) -> io::Result<Option<u8>> {
         loop {
             if self.taken_back.load(Ordering::Relaxed) {
@@ -123,7 +118,7 @@ impl RawTerminal {
         })
     }
 
-    /// Esc alone gives up; what a function key sends is swallowed.
+    /// Reads what follows an Esc byte. Esc alone cancels; the sequences of function keys are ignored.
     fn after_escape(&mut self) -> io::Result<Key> {
         if !self.waits(&ONE_KEY)? {
             return Ok(Key::GiveUp);

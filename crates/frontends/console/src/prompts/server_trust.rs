@@ -1,4 +1,4 @@
-//! Asks the person whether a server of the project may start.
+//! Asks the user whether an MCP server of the project may start.
 
 use std::{
     fs::OpenOptions,
@@ -9,8 +9,7 @@ use haft_session::WaitingServer;
 
 use crate::style::clean;
 
-/// Shows what the server is and asks at the terminal. Without one the answer is
-/// no.
+/// Shows the server's command and asks at the terminal. Blocks. False without a terminal.
 pub(crate) fn may_start(waiting: &WaitingServer) -> bool {
     ask(waiting).unwrap_or(false)
 }

@@ -31,7 +31,7 @@ pub(super) async fn logs(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Follows a run and says to it what is typed.
+/// Follows a running job and sends it each line the user types. Returns when the job has ended.
 pub(super) async fn attach(desk: &FleetClient, id: &str) -> CommandExit {
     let run = desk.run(id).await?.head.id;
     let mut lines = desk.lines(&run, 0, true).await?;
@@ -62,20 +62,20 @@ pub(super) async fn attach(desk: &FleetClient, id: &str) -> CommandExit {
     }
 }
 
-/// An answer comes twice to whoever looks on, while it is written and as a line: it
-/// is shown once.
+/// Avoids printing an answer twice: a follower gets its text live while it is generated, and again as a
+/// log line. Either may arrive first.
 #[derive(Debug, Default)]
 struct ShownAnswer {
-    /// Shown while it was written; its line has not come.
+    /// Text printed live whose log line has not arrived yet.
     ahead: String,
-    /// Shown as a line; it may still come as it was written.
+    /// Text printed from a log line that may still arrive live.
     behind: String,
 }
 
 impl ShownAnswer {
-    /// What is new of a piece that was just written.
+    /// The part of a live piece that was not printed yet.
     fn live<'a>(&mut self, piece: &'a str) -> &'a str {
-        // A line break before what a line has shown already is not the beginning of something else.
+        // Leading line breaks may differ between the two copies, so they do not count as a difference.
         let piece = if self.behind.is_empty() || self.behind.starts_with('\n') {
             piece
         } else {
@@ -95,7 +95,7 @@ impl ShownAnswer {
         new
     }
 
-    /// What is new of the text of a line.
+    /// The part of a log line's text that was not printed yet.
     fn line(&mut self, text: &str) -> String {
         let ahead = std::mem::take(&mut self.ahead);
         let shown = ahead.trim_start_matches('\n').trim_end_matches('\n');
@@ -110,13 +110,13 @@ impl ShownAnswer {
     }
 }
 
-/// How many bytes two texts have in common at their beginning.
+/// Length in bytes of the common prefix, at a character boundary.
 fn common_start(one: &str, other: &str) -> usize {
     let same = one.chars().zip(other.chars()).take_while(|(one, other)| one == other);
     same.map(|(it, _)| it.len_utf8()).sum()
 }
 
-/// A line for a person.
+/// Prints a log line in readable form.
 fn print_read(line: &str, spoken: &mut ShownAnswer) -> Result<(), CliError> {
     let Ok(line) = serde_json::from_str::<Value>(line) else { return print_foreign(line) };
     let text = match line["type"].as_str() {

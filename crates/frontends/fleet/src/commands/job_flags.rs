@@ -1,11 +1,11 @@
-//! The flags that describe a job, as a job file would.
+//! Turns command line flags into a job, in the format of a job file.
 
 use haft_console::stdout::CliError;
 use serde_json::{Map, Value, json};
 
 use super::{FleetContext, args::FleetJobArgs};
 
-/// What the command line says about a job, as a job file would.
+/// Builds the job that the command line describes, in the format of a job file.
 pub(super) fn job_of(args: &FleetJobArgs, context: &FleetContext) -> Result<Value, CliError> {
     let options = &context.options;
     let mut flags = Map::new();
@@ -115,7 +115,7 @@ fn workspace_of(args: &FleetJobArgs) -> Result<Map<String, Value>, CliError> {
     Ok(workspace)
 }
 
-/// `URL@ref`; an `@` before the path belongs to the address.
+/// Splits `URL@ref`. An `@` before the path is part of the URL (a user name).
 fn split_ref(repo: &str) -> (&str, Option<&str>) {
     match repo.rsplit_once('@') {
         Some((url, git_ref)) if !git_ref.is_empty() && !git_ref.contains(':') && url.contains('/') => {
@@ -138,7 +138,8 @@ mod tests {
             ("/tmp/x", ("/tmp/x", None)),
             ("https://user@host/a", ("https://user@host/a", None)),
         ] {
-            // `host/a` could be a branch of `https://user`, but nobody means that.
+            // `host/a` could be a branch of a repository `https://user`, but a user name is far more
+            // likely.
             let found = split_ref(repo);
             assert!(found == want || repo.contains("user@"), "{repo}: {found:?}");
         }

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::FleetContext;
 use crate::FleetClient;
 
-/// So many of the slowest and of the last failures are shown.
+/// Maximum number of slowest jobs, and of recent failures, shown.
 const MAX_SHOWN: usize = 5;
 
 pub(super) async fn status(
@@ -64,7 +64,7 @@ fn counts_json(counts: &JobCounts) -> Value {
     json!({"type": "counts", "jobs": counts.all(), "states": states, "paused": counts.paused})
 }
 
-/// One line per job.
+/// Prints one line per job.
 async fn print_jobs(desk: &FleetClient, filter: &JobFilter) -> Result<(), CliError> {
     let mut page = PageOfJobs::default();
     loop {
@@ -83,7 +83,7 @@ async fn print_jobs(desk: &FleetClient, filter: &JobFilter) -> Result<(), CliErr
     }
 }
 
-/// A job for programs: the same on every engine.
+/// A job as JSON; equal for every store engine.
 fn job_json(job: &JobRecord) -> Value {
     json!({
         "type": "job", "id": job.head.id, "batch": job.head.batch, "pool": job.head.pool, "class": job.head.class,
@@ -179,7 +179,7 @@ fn since(at: Option<Timestamp>) -> String {
     }
 }
 
-/// Everything about one job; or a result that a log names as a blob.
+/// Prints all details of a job. An id `blob:HASH` prints that stored result instead.
 pub(super) async fn show(desk: &FleetClient, id: &str) -> CommandExit {
     if let Some(hash) = id.strip_prefix("blob:") {
         let hash = BlobHash::parse(hash).map_err(|err| err.to_string())?;

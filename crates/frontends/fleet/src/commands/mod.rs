@@ -1,4 +1,4 @@
-//! `haft fleet`: sessions on many machines.
+//! `haft fleet`: runs jobs (sessions) on many machines.
 
 pub mod args;
 mod follow;
@@ -26,22 +26,19 @@ use serde_json::{Map, Value};
 use self::args::{FleetCommand, FleetWhere, FleetWhich};
 use crate::{FleetClient, JobFailure, JobSessions, SubmitTarget, parse_where};
 
-/// What the commands need from the program that they are part of.
+/// What these commands need from the program that contains them.
 pub trait FleetProgram: JobSessions {
-    /// Whether a session can be made from these flags of a job; the error says what is
-    /// wrong with them.
+    /// Checks the flags of a job without starting it. The error says what is wrong with them.
     fn check_flags(&self, flags: &Map<String, Value>) -> Result<(), String>;
 
-    /// Directories and settings of this machine, as the flags of the command select
-    /// them.
+    /// Reads the directories and settings of this machine, as selected by the global flags.
     fn environment(&self, options: &GlobalArgs) -> Result<Arc<SessionEnvironment>, CliError>;
 }
 
-/// What every command gets.
+/// Context of every command.
 pub struct FleetContext {
     /// The global flags of the command line.
     pub options: GlobalArgs,
-    /// The program.
     pub program: Arc<dyn FleetProgram>,
 }
 
@@ -51,11 +48,11 @@ impl From<JobFailure> for CliError {
     }
 }
 
-/// Runs a command of `haft fleet` to its end.
+/// Runs a `haft fleet` command to completion. Blocks.
 pub fn run(command: FleetCommand, context: &FleetContext) -> CommandExit {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build()?;
     let ended = runtime.block_on(carry_out(command, context));
-    // What only waits must not keep the program.
+    // Do not wait longer for blocking tasks, such as a pending read of standard input.
     runtime.shutdown_timeout(std::time::Duration::from_secs(2));
     ended
 }
@@ -95,7 +92,7 @@ async fn carry_out(command: FleetCommand, context: &FleetContext) -> CommandExit
         FleetCommand::Retry { which, fresh } => {
             let mut filter = filter_of_which(desk, &which).await?;
             if filter.batch.is_some() && which.which.conditions.is_none() {
-                // What is done is not done again unless somebody names it.
+                // Jobs that succeeded are retried only if the user names them.
                 filter.states =
                     JobState::ALL.into_iter().filter(|it| it.is_ended() && *it != JobState::Done).collect();
             }
@@ -134,7 +131,7 @@ async fn carry_out(command: FleetCommand, context: &FleetContext) -> CommandExit
     }
 }
 
-/// Keeps jobs from starting, or lets them, and says of which that is true now.
+/// Pauses or resumes queued jobs and prints which were changed. Fails if no open job matches.
 async fn pause(desk: &FleetClient, which: &FleetWhich, pauses: bool) -> CommandExit {
     let word = if pauses { "paused" } else { "may start" };
     if let (Some(name), None) = (&which.name, &which.which.conditions)

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::FleetContext;
 use crate::{FleetClient, RunResult};
 
-/// What is wanted of results.
+/// Which parts of the results to print.
 pub(super) struct ResultsOptions {
     pub(super) patches: Option<PathBuf>,
     pub(super) files: Option<PathBuf>,
@@ -118,7 +118,7 @@ fn print_csv(jobs: &[RunResult]) -> Result<(), CliError> {
     print_bytes(lines.as_bytes()).map(drop)
 }
 
-/// A row as spreadsheets read it. A cell that would be taken for a formula is not.
+/// Formats a CSV row. Cells that a spreadsheet would evaluate as a formula are escaped.
 fn csv_row(cells: &[String]) -> String {
     let cell = |text: &String| {
         let text = if text.starts_with(['=', '+', '@']) { format!("'{text}") } else { text.clone() };
@@ -162,7 +162,7 @@ async fn write_files(desk: &FleetClient, jobs: &[RunResult], dir: &Path) -> Resu
     Ok(written)
 }
 
-/// Applies the patch of a job where we are.
+/// Applies the patch of a job to the working directory.
 async fn apply(desk: &FleetClient, id: &str) -> CommandExit {
     let job = RunResult { record: desk.run(id).await? };
     let Some(hash) = job.patch() else {
@@ -173,7 +173,7 @@ async fn apply(desk: &FleetClient, id: &str) -> CommandExit {
         print_line("it changed nothing")?;
         return Ok(ExitCode::SUCCESS);
     }
-    // What fits as it is changes files and nothing else, whatever was changed before.
+    // If the patch applies cleanly, it changes only the working tree, even with uncommitted changes.
     if git_apply(&["--check"], &patch, false)? {
         return Ok(ExitCode::from(u8::from(!git_apply(&[], &patch, true)?)));
     }
@@ -187,7 +187,8 @@ async fn apply(desk: &FleetClient, id: &str) -> CommandExit {
     Ok(ExitCode::from(u8::from(!is_clean)))
 }
 
-/// Whether git could apply a patch where we are.
+/// Runs `git apply` in the working directory with these options; returns whether it succeeded. `speaks`
+/// lets git print its messages.
 fn git_apply(how: &[&str], patch: &[u8], speaks: bool) -> Result<bool, CliError> {
     let mut git = std::process::Command::new("git");
     git.arg("apply").args(how).args(["--whitespace=nowarn", "-"]).stdin(Stdio::piped());
@@ -196,7 +197,8 @@ fn git_apply(how: &[&str], patch: &[u8], speaks: bool) -> Result<bool, CliError>
     }
     let mut child = git.spawn().map_err(|err| format!("git: {err}"))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // What git said is worth more than that it did not listen to the end.
+        // git may exit early and close the pipe; its own error message matters more than the write
+        // error.
         std::io::Write::write_all(&mut stdin, patch).ok();
     }
     Ok(child.wait()?.success())

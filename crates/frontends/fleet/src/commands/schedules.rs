@@ -1,4 +1,4 @@
-//! `haft fleet schedule`: jobs by the clock of the store.
+//! `haft fleet schedule`: jobs that the store starts at certain times.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,4 @@
-//! `haft fleet serve`: jobs and signed deliveries over HTTP. Whoever may submit may
-//! not read.
+//! `haft fleet serve`: accepts jobs and signed webhooks over HTTP. Submitting does not give read access.
 
 use std::{collections::BTreeMap, net::SocketAddr, path::Path, process::ExitCode, sync::Arc, time::Duration};
 
@@ -33,7 +32,7 @@ use crate::{
 struct FleetHttpServer {
     desk: FleetClient,
     triggers: BTreeMap<String, Trigger>,
-    /// The hash of the token, so that comparing takes the same time for any.
+    /// SHA-256 of the token, so that the comparison takes constant time.
     token: Option<[u8; 32]>,
     program: Arc<dyn FleetProgram>,
 }
@@ -85,7 +84,7 @@ pub(super) async fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// A job as in a job file, with `key` to submit it once.
+/// Submits a job in the format of a job file. A `key` makes the request idempotent.
 async fn take_job(State(front): State<Arc<FleetHttpServer>>, request: Request) -> HttpAnswer {
     let (parts, body) = match body_of(request).await {
         Ok(read) => read,
@@ -163,7 +162,7 @@ async fn submit(front: &FleetHttpServer, job: PlannedJob) -> HttpAnswer {
     }
 }
 
-/// One signed delivery. Whoever is not known learns nothing but a number.
+/// Handles a webhook delivery. An unauthenticated sender gets a status code without an explanation.
 async fn take_delivery(
     State(front): State<Arc<FleetHttpServer>>,
     Named(name): Named<String>,

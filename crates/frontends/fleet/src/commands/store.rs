@@ -1,4 +1,4 @@
-//! Which store, and whether it is as it should be.
+//! Opens the fleet's store and checks its state.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -9,22 +9,22 @@ use serde_json::json;
 use super::FleetContext;
 use crate::FleetClient;
 
-/// A fleet, as this command sees it.
+/// The opened store.
 pub(super) struct OpenFleet {
-    /// All of it, for workers.
+    /// The whole store, for workers.
     pub(super) whole: FleetStore,
-    /// What the tenant sees.
+    /// The store as the current tenant sees it.
     pub(super) desk: FleetClient,
 }
 
-/// Haft's directory for fleets on this machine.
+/// Haft's fleet directory on this machine, `~/.haft/fleet`. Fails if `HOME` is not an absolute path.
 pub(super) fn fleet_dir() -> Result<PathBuf, CliError> {
     let home = std::env::var_os("HOME").map(PathBuf::from).filter(|it| it.is_absolute());
     let home = home.ok_or_else(|| String::from("HOME is not set; --root says where workspaces are made"))?;
     Ok(home.join(".haft/fleet"))
 }
 
-/// The address that `HAFT_FLEET` names; a file at home when it names none.
+/// The store address in `HAFT_FLEET`; default: a SQLite file in `~/.haft`.
 pub(super) fn address() -> Result<FleetAddress, CliError> {
     match std::env::var("HAFT_FLEET").ok().filter(|it| !it.trim().is_empty()) {
         Some(text) => Ok(FleetAddress::parse(text.trim()).map_err(|err| format!("HAFT_FLEET: {err}"))?),
@@ -32,10 +32,10 @@ pub(super) fn address() -> Result<FleetAddress, CliError> {
     }
 }
 
-/// Opens the store of this command.
+/// Opens the store at [`address`] for the tenant in `HAFT_FLEET_TENANT` (default: `default`).
 pub(super) async fn open_fleet() -> Result<OpenFleet, CliError> {
     let address = address()?;
-    // Only our own directory is made: a path with a slip in it is not.
+    // Only the default directory is created; a misspelled path in `HAFT_FLEET` is an error.
     if let FleetAddress::Sqlite(path) = &address
         && std::env::var_os("HAFT_FLEET").is_some_and(|it| !it.is_empty())
         && let Some(dir) = path.parent().filter(|it| !it.as_os_str().is_empty() && !it.is_dir())
@@ -50,13 +50,13 @@ pub(super) async fn open_fleet() -> Result<OpenFleet, CliError> {
     Ok(OpenFleet { whole, desk })
 }
 
-/// Another store, by its address.
+/// Opens another store by its address.
 pub(super) async fn open_at(url: &str) -> Result<FleetStore, CliError> {
     let address = FleetAddress::parse(url).map_err(|err| format!("--to {url}: {err}"))?;
     Ok(FleetStore::open(&address).await.map_err(|err| format!("{address}: {err}"))?)
 }
 
-/// Says what is good and what is not.
+/// Prints the checks of the store and whether each passed.
 pub(super) async fn doctor(fleet: &OpenFleet, context: &FleetContext) -> CommandExit {
     let address = address()?;
     let findings = fleet.whole.examine().await.map_err(|err| format!("{address}: {err}"))?;

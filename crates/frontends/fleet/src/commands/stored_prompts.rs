@@ -1,5 +1,4 @@
-//! Prompts that CronCreate stored, by the clock of a fleet instead of this machine's
-//! timer.
+//! Runs the prompts stored by CronCreate as schedules of a fleet instead of this machine's timer.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -14,15 +13,15 @@ use crate::{
     job_file::{CheckoutSpec, FileLocation, JobBody, JobLimits, PlannedJob},
 };
 
-/// The label that says from which machine a schedule comes.
+/// Label of a schedule that names the machine it comes from.
 const MACHINE: &str = "machine";
 
-/// Hands all stored prompts of this machine over to a fleet and takes back what is not
-/// stored any more: which go by its clock now. They work in the directories they name,
-/// so the pool must have those.
+/// Copies all stored prompts of this machine into the fleet as schedules, removes schedules whose prompt
+/// no longer exists, and returns the active ones. A job runs in the directory its prompt names, so the
+/// pool's workers need these directories.
 ///
-/// A prompt is marked here before the fleet has it, so that no slot runs twice; whoever
-/// is killed in between begins again.
+/// A prompt is marked as handed over before the fleet has its schedule, so that no time slot runs twice.
+/// After a crash in between, the next call completes the work.
 pub(super) async fn hand_over(
     desk: &FleetClient,
     context: &FleetContext,
@@ -74,7 +73,7 @@ fn is_ours(record: &ScheduleRecord, machine: &str) -> bool {
     record.schedule.head.labels.get(MACHINE).is_some_and(|it| it == machine)
 }
 
-/// What tells this machine from others that share a store.
+/// Identifies this machine among those that share the store.
 fn machine() -> String {
     let id = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -83,7 +82,7 @@ fn machine() -> String {
     hash.iter().take(8).map(|it| format!("{it:02x}")).collect()
 }
 
-/// The schedule of a stored prompt; none where it never fires.
+/// The schedule of a stored prompt; `None` if it will never fire again.
 fn schedule(
     desk: &FleetClient,
     name: FleetName,

@@ -58,7 +58,7 @@ pub(super) async fn submit(fleet: &OpenFleet, args: &FleetSubmitArgs, context: &
     }
 }
 
-/// One job of the command line.
+/// Builds the job that the command line describes.
 pub(super) fn planned_job(
     desk: &FleetClient,
     args: &FleetJobArgs,
@@ -76,7 +76,7 @@ pub(super) fn planned_job(
         return Err(CliError::Message(format!("--class {class}: urgent, normal and bulk are known")));
     }
     let concurrency_key = head("concurrency_key");
-    // Said again below, in its own words.
+    // Printed below in more detail.
     head("needs");
     let mut body: JobBody = serde_json::from_value(job).map_err(|err| err.to_string())?;
     body.prompt = args.prompt.clone().unwrap_or_default();
@@ -147,7 +147,7 @@ fn print_answer(record: &JobRecord, context: &FleetContext) -> CommandExit {
     }
 }
 
-/// Says why a job is not done.
+/// Prints why a job did not succeed and returns the exit code.
 fn say_why(record: &JobRecord) -> ExitCode {
     let reason = record.reason.as_deref().unwrap_or("it did not end well");
     complain(&format!("{}: {}: {reason}", record.head.id, record.state.as_str()));
@@ -219,7 +219,7 @@ async fn end_worker(own: Option<InProcessWorker>) {
     }
 }
 
-/// Where stages end, counted in jobs; the last one has all of them.
+/// Ends of the rollout stages as numbers of jobs, ascending; the last one is `all`.
 fn stage_ends(rollout: &[Share], all: usize) -> Vec<usize> {
     let mut ends: Vec<usize> = rollout.iter().map(|share| share.of(all)).collect();
     ends.push(all);
@@ -232,7 +232,7 @@ fn stage_ends(rollout: &[Share], all: usize) -> Vec<usize> {
     ends
 }
 
-/// Looks at the flags of all jobs; many have the same ones.
+/// Checks the flags of all jobs, equal flags only once. The error lists every invalid job with its line.
 fn check_flags(plan: &JobPlan, file: &Path, context: &FleetContext) -> Result<(), CliError> {
     let mut seen: Vec<&serde_json::Map<String, Value>> = Vec::new();
     let mut problems = Vec::new();

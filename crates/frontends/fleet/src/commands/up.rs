@@ -1,4 +1,4 @@
-//! `haft fleet up`: a store that is ready.
+//! `haft fleet up`: creates the store and, for a cluster, starts its servers.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,14 +14,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::store;
 
-/// How long servers may take until they listen.
+/// How long a started server may take until it accepts connections.
 const LISTENS_WITHIN: Duration = Duration::from_secs(60);
-/// A server that ran for less did not come up.
+/// A server that exits sooner counts as a failed start.
 const STAYS_UP: Duration = Duration::from_secs(10);
-/// So often in a row one is started in vain.
+/// Number of consecutive failed starts after which the command gives up.
 const GIVES_UP: u32 = 5;
 
-/// Without nodes a file is all that is needed.
+/// Without `nodes` the store is a SQLite file, and it only needs to be created.
 pub(super) async fn run(nodes: Option<u16>, dir: Option<PathBuf>, port: u16, print: bool) -> CommandExit {
     let Some(nodes) = nodes else {
         let fleet = store::open_fleet().await?;
@@ -51,7 +51,7 @@ pub(super) async fn run(nodes: Option<u16>, dir: Option<PathBuf>, port: u16, pri
         files.push(file);
     }
     let servers: Vec<String> = (0..nodes).map(|number| format!("127.0.0.1:{}", port + number)).collect();
-    // Whoever opens the store sees there that every write is synced.
+    // Clients read on the monitoring port that every write is synced to disk.
     let monitors: Vec<String> =
         (0..nodes).map(|number| format!("127.0.0.1:{}", monitor_port(port) + number)).collect();
     let address = format!("nats://{}?monitor={}", servers.join(","), monitors.join("+"));
@@ -70,7 +70,7 @@ pub(super) async fn run(nodes: Option<u16>, dir: Option<PathBuf>, port: u16, pri
     serve(&program, &files, &servers, &address).await
 }
 
-/// What one server is told. Every write is on the disk before it is acknowledged.
+/// The NATS configuration of one server. Every write is synced to disk before it is acknowledged.
 fn configuration(number: u16, nodes: u16, port: u16, home: &Path) -> String {
     let data = home.join("data");
     let mut text = format!(
@@ -91,7 +91,7 @@ fn configuration(number: u16, nodes: u16, port: u16, home: &Path) -> String {
     text
 }
 
-/// The first port on which servers tell about themselves.
+/// The first monitoring port; each server has its own.
 fn monitor_port(port: u16) -> u16 {
     port + 4_000
 }
@@ -104,8 +104,8 @@ fn nats_server() -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join("nats-server")).find(|it| it.is_file())
 }
 
-/// Runs the servers until somebody ends this program. One that ends is started again;
-/// the others go on.
+/// Runs the servers until a signal ends this program. A server that exits is restarted; the others keep
+/// running. Fails if a server does not start.
 async fn serve(program: &Path, files: &[PathBuf], servers: &[String], address: &str) -> CommandExit {
     let stop = CancellationToken::new();
     let mut keepers = tokio::task::JoinSet::new();
@@ -138,7 +138,8 @@ async fn serve(program: &Path, files: &[PathBuf], servers: &[String], address: &
     ended
 }
 
-/// One server, started again whenever it ends. The error: it does not stay up.
+/// Runs one server and restarts it whenever it exits, until `stop`. Fails after `GIVES_UP` failed starts
+/// in a row.
 async fn keep_running(program: PathBuf, file: PathBuf, stop: CancellationToken) -> Result<(), CliError> {
     let mut soon = 0;
     loop {

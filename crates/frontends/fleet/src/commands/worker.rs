@@ -1,4 +1,4 @@
-//! `haft fleet worker`, and the worker inside of commands that wait.
+//! `haft fleet worker`, and the in-process worker of commands with `--wait`.
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{
     job_file::{duration_of, size_of},
 };
 
-/// What the file of a worker says.
+/// Contents of a worker's configuration file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct WorkerFile {
@@ -30,10 +30,11 @@ struct WorkerFile {
     tenant_usd: Option<f64>,
 }
 
-/// How often stored prompts are looked at.
+/// Interval at which stored prompts are handed over.
 const LOOKS: Duration = Duration::from_secs(5);
 
-/// Hands over what is stored on this machine, again and again.
+/// Hands over the stored prompts of this machine every `LOOKS`. Errors are printed. Never returns;
+/// cancel by dropping.
 async fn hand_over_prompts(desk: &FleetClient, context: &FleetContext) {
     loop {
         if let Err(CliError::Message(why)) = stored_prompts::hand_over(desk, context).await {
@@ -99,7 +100,8 @@ fn settings(args: &FleetWorkerArgs) -> Result<WorkerSettings, CliError> {
     Ok(settings)
 }
 
-/// The file that was named, or `worker.json` in the fleet's own directory.
+/// Reads the worker file: the named one, or `worker.json` in the fleet directory. `None` if none was
+/// named and that one does not exist.
 fn worker_file(named: Option<PathBuf>) -> Result<Option<WorkerFile>, CliError> {
     let usual = fleet_dir()?.join("worker.json");
     let path = match named {
@@ -112,7 +114,7 @@ fn worker_file(named: Option<PathBuf>) -> Result<Option<WorkerFile>, CliError> {
     Ok(Some(file))
 }
 
-/// A name no other process has.
+/// A unique worker name.
 fn worker_name() -> Result<FleetName, CliError> {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let plain: String =
@@ -128,14 +130,14 @@ fn program() -> Option<PathBuf> {
     if program.exists() { Some(program) } else { std::env::current_exe().ok() }
 }
 
-/// A worker in this process, where a pool has none.
+/// A worker in this process, for a pool that has none.
 pub(super) struct InProcessWorker {
     stop: CancellationToken,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl InProcessWorker {
-    /// Starts one, unless somebody works for this pool already.
+    /// Starts a worker unless the pool already has one (`None`).
     pub(super) async fn unless_there(
         store: &FleetStore,
         pool: &str,
@@ -148,7 +150,7 @@ impl InProcessWorker {
         let pool = FleetName::parse(pool).map_err(|err| err.to_string())?;
         let mut settings = WorkerSettings::new(worker_name()?, pool, fleet_dir()?);
         settings.program = program();
-        // Somebody waits for this process to end.
+        // The user waits for this process to exit, so running jobs get little time to stop.
         settings.patience = Duration::from_millis(100);
         if let Some(file) = worker_file(None)? {
             settings.secrets = file.secrets;
@@ -178,7 +180,7 @@ impl InProcessWorker {
         Ok(Some(Self { stop, task }))
     }
 
-    /// Ends it; what still runs goes back to the queue.
+    /// Stops the worker and waits for it. Jobs that still run go back to the queue.
     pub(super) async fn end(self) {
         self.stop.cancel();
         self.task.await.ok();

@@ -1,4 +1,4 @@
-//! The commands and flags of `haft -h` and `haft --help`, in groups.
+//! The groups of commands and flags in `haft -h` and `haft --help`.
 
 use std::fmt::Write as _;
 
@@ -6,11 +6,11 @@ use clap::{Command, builder::StyledStr};
 
 use super::complete;
 
-/// Commands that serve one purpose.
+/// Commands listed under one heading.
 pub(super) struct CommandGroup {
-    /// Its name in `haft -h`.
+    /// Name of the group in `haft -h`.
     label: &'static str,
-    /// Its heading in `haft --help`.
+    /// Heading of the group in `haft --help`.
     heading: &'static str,
     commands: &'static [&'static str],
 }
@@ -23,7 +23,7 @@ const fn group(
     CommandGroup { label, heading, commands }
 }
 
-/// Every command that is not hidden, once.
+/// Every visible command exactly once (a test checks it).
 const GROUPS: [CommandGroup; 9] = [
     group("Start", "Start", &["demo", "login", "logout", "models", "init", "import", "doctor"]),
     group("Review, undo", "Review and undo", &["diff", "history", "undo", "redo", "rewind", "view"]),
@@ -40,7 +40,7 @@ const GROUPS: [CommandGroup; 9] = [
     group("Maintain", "Maintain", &["update", "bug", "reset", "completions", "dev", "help"]),
 ];
 
-/// The flags of `haft -h`, in this order.
+/// The flags in `haft -h`, in this order.
 const SHORT_FLAGS: [&str; 17] = [
     "print",
     "continue_",
@@ -65,7 +65,7 @@ const USAGE: &str = "haft [OPTIONS] [PROMPT]        start a session (-p: run onc
                      [OPTIONS] <COMMAND>";
 const EXAMPLES: &str = "Try: haft demo    haft \"explain this repository\"    git diff | haft -p \"review\"";
 
-/// `haft -h`: one screen.
+/// Builds `haft -h`, which fits on one screen.
 pub(super) fn short_help(root: Command) -> StyledStr {
     let mut commands = String::new();
     for CommandGroup { label, commands: names, .. } in &GROUPS {
@@ -88,14 +88,14 @@ pub(super) fn short_help(root: Command) -> StyledStr {
     with_commands(&help, &commands)
 }
 
-/// Where the commands are put in; clap would wrap their rows anew.
+/// Placeholder that is replaced by the list of commands; clap would re-wrap the rows.
 const COMMANDS: &str = "@commands@\n\n";
 
 fn with_commands(help: &StyledStr, commands: &str) -> StyledStr {
     StyledStr::from(help.ansi().to_string().replace(COMMANDS, &format!("{commands}\n")))
 }
 
-/// `haft --help`: every command and every flag, in groups.
+/// Builds `haft --help`: every visible command and flag, in groups, wrapped at `columns`.
 pub(super) fn complete_help(root: Command, columns: usize) -> StyledStr {
     let commands = GROUPS.iter().map(|it| rows(&root, it, columns)).collect::<Vec<_>>().join("\n");
     let help = complete(root)
@@ -111,7 +111,7 @@ pub(super) fn complete_help(root: Command, columns: usize) -> StyledStr {
     with_commands(&help, &commands)
 }
 
-/// The commands of a group, one per row.
+/// One row per command of a group: name and description.
 fn rows(root: &Command, group: &CommandGroup, columns: usize) -> String {
     let mut text = format!("{}\n", heading(&format!("{} commands:", group.heading)));
     for name in group.commands {
@@ -127,7 +127,7 @@ fn rows(root: &Command, group: &CommandGroup, columns: usize) -> String {
     text
 }
 
-/// Columns for the name of a command.
+/// Columns reserved for a command's name.
 const NAME_WIDTH: usize = 13;
 
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
@@ -144,12 +144,12 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// As clap writes the names of flags.
+/// Bold, in the style clap uses for flag names.
 fn bold(text: &str) -> String {
     format!("\u{1b}[1m{text}\u{1b}[0m")
 }
 
-/// As clap writes headings.
+/// Styled like clap's headings.
 fn heading(text: &str) -> String {
     format!("\u{1b}[1m\u{1b}[4m{text}\u{1b}[0m")
 }

@@ -1,5 +1,5 @@
-//! Which global flags a command uses. The parser accepts them everywhere; help names
-//! them where they work.
+//! Which global flags each command uses. The parser accepts global flags everywhere; help lists them
+//! only where they have an effect.
 
 use clap::{Arg, Command};
 
@@ -12,7 +12,8 @@ const WORKSPACE: &[&str] = &["add_dir"];
 const PERMISSIONS: &[&str] = &["permission_mode", "allowed_tools", "disallowed_tools"];
 const HOSTS: &[&str] = &["host"];
 
-/// The flags of a command and of those below it; the longest name that fits counts.
+/// Command path → groups of global flags it uses. An entry also applies to the subcommands; the longest
+/// matching path wins.
 const USED: &[(&str, &[&[&str]])] = &[
     ("acp", &[DIRECTORY, SETTINGS, WORKSPACE, PERMISSIONS, HOSTS]),
     ("agents", &[JSON, DIRECTORY, SETTINGS, WORKSPACE]),
@@ -77,8 +78,8 @@ const USED: &[(&str, &[&[&str]])] = &[
     ("worktrees", &[JSON, DIRECTORY, SETTINGS]),
 ];
 
-/// What stands below the help of a command: where its global flags are explained, and
-/// which they are.
+/// The text below a command's help: names the global flags the command uses, or refers to `haft --help`.
+/// `None` if it uses none.
 pub(super) fn note(command: &Command, path: &str, detail: HelpDetail) -> Option<String> {
     if detail == HelpDetail::Short || command.has_subcommands() {
         return (command.has_subcommands() || !used(path).is_empty())
@@ -98,7 +99,7 @@ fn used(path: &str) -> Vec<&'static str> {
     best.map(|it| it.1.concat()).unwrap_or_default()
 }
 
-/// A flag as it is written.
+/// The flag as typed on the command line, with its value name.
 fn spelling(flag: &Arg) -> String {
     let long = flag.get_long().unwrap_or_default();
     let takes_value = flag.get_action().takes_values();

@@ -1,8 +1,8 @@
-//! What `-h` and `--help` print: `haft -h` is one screen, `--help` is complete and in
-//! groups. The reference page of the command line is made of the same texts.
+//! Builds the output of `-h` and `--help`: `haft -h` fits on one screen, `--help` is complete and
+//! grouped. The reference page of the command line uses the same texts.
 //!
-//! Help costs nothing until someone asks for it: the parser knows nothing of groups, and
-//! a command line that asks for help is parsed once more.
+//! The parser knows no groups, so that normal starts pay nothing for them: a command line that asks for
+//! help is parsed a second time with them.
 
 mod command_groups;
 mod global_flags;
@@ -18,19 +18,17 @@ use haft_console::style;
 
 use super::{Args, is_tool_name, list_flags};
 
-/// Columns of help that no terminal limits, and the most it uses.
+/// Maximum columns of help, also used when the output is not a terminal.
 pub(crate) const COLUMNS: usize = 100;
 
-/// How much is shown.
+/// Which of the two help texts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum HelpDetail {
-    /// `-h`.
     Short,
-    /// `--help`.
     Complete,
 }
 
-/// Prints help, or what is wrong with the arguments.
+/// Prints the help or the usage error that clap returned.
 pub(crate) fn print(said: &clap::Error) -> io::Result<()> {
     let is_help =
         matches!(said.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand);
@@ -50,7 +48,7 @@ pub(crate) fn print(said: &clap::Error) -> io::Result<()> {
     if is_err { io::stderr().write_all(text.as_bytes()) } else { io::stdout().write_all(text.as_bytes()) }
 }
 
-/// The command whose help a command line asks for, and how much of it.
+/// Which command's help the command line asks for, and in which detail. `None` if it asks for none.
 fn asked(words: Vec<OsString>) -> Option<(Vec<String>, HelpDetail)> {
     let mut root = marked(Args::command(), "");
     let words = list_flags::one_word_each(words, &root, &is_tool_name);
@@ -58,13 +56,14 @@ fn asked(words: Vec<OsString>) -> Option<(Vec<String>, HelpDetail)> {
     let (detail, path) = match said.trim().split_once(':')? {
         ("short", path) => (HelpDetail::Short, path),
         ("complete", path) => (HelpDetail::Complete, path),
-        // `haft help help` is made while clap reads it.
+        // clap generates `haft help help` while it parses, so it has no marker.
         _ => return None,
     };
     Some((path.split_whitespace().map(str::to_owned).collect(), detail))
 }
 
-/// The command with its own name in place of its help, and of the help of all below it.
+/// Replaces the help text of the command and all its subcommands by the command's path, so that the
+/// output of a parse tells whose help was requested.
 fn marked(command: Command, path: &str) -> Command {
     let below = |it: Command| {
         let path = format!("{path} {}", it.get_name());
@@ -77,7 +76,7 @@ fn marked(command: Command, path: &str) -> Command {
         .mut_subcommands(below)
 }
 
-/// The help of the command below `haft` that these words name.
+/// Help text of the command with this path below `haft`.
 pub(crate) fn text(path: &[String], detail: HelpDetail, columns: usize) -> clap::builder::StyledStr {
     let mut root = Args::command().term_width(columns);
     root.build();
@@ -94,7 +93,7 @@ pub(crate) fn text(path: &[String], detail: HelpDetail, columns: usize) -> clap:
     let note = global_flags::note(command, &path.join(" "), detail);
     let command = command.clone().mut_args(|it| if it.is_global_set() { it.hide(true) } else { it });
     let command = if detail == HelpDetail::Complete { complete(command) } else { command };
-    // `haft help` itself has no such flag.
+    // `haft help` has no `--help` flag.
     let mut command = command.mut_args(|it| if it.get_id() == "help" { it.help("Print help") } else { it });
     if let Some(note) = note {
         command = command.after_help(note);
@@ -102,8 +101,7 @@ pub(crate) fn text(path: &[String], detail: HelpDetail, columns: usize) -> clap:
     command.render_help()
 }
 
-/// The command with everything that is known of it and its flags in the compact form of
-/// `-h`.
+/// Returns the command with the long descriptions of `--help` in the compact layout of `-h`.
 fn complete(command: Command) -> Command {
     let about = command.get_long_about().or(command.get_about()).cloned().unwrap_or_default();
     command.about(about).mut_args(|it| match it.get_long_help() {
@@ -139,7 +137,7 @@ mod tests {
             (&["help", "tool", "call"], "tool call", HelpDetail::Complete),
             (&["--json", "fleet", "submit", "-h"], "fleet submit", HelpDetail::Short),
             (&["--allowedTools", "Read", "Edit", "tool", "list", "-h"], "tool list", HelpDetail::Short),
-            // A command that lacks its subcommand.
+            // A command without its required subcommand prints its help.
             (&["tool"], "tool", HelpDetail::Short),
         ] {
             let words = std::iter::once(&"haft").chain(words).map(OsString::from).collect();
@@ -177,7 +175,7 @@ mod tests {
         }
     }
 
-    /// Global flags are explained once, and named where they work.
+    /// `haft --help` explains global flags; each command only names those it uses.
     #[test]
     fn global_flags_are_named_where_they_work() {
         for (words, has, lacks) in [

@@ -1,28 +1,29 @@
-//! Help that is no wider than the terminal. What clap leaves as one line (usage, a flag
-//! with the name of its value, a word without blanks) is broken here.
+//! Wraps help to the terminal's width. clap leaves some lines unwrapped (usage, a flag with its value
+//! name, a word without spaces); this module breaks them.
 
 use std::io;
 
-/// Whether no line is wider than so many columns.
+/// Whether every line fits into this many columns.
 pub(super) fn fits(text: &str, columns: usize) -> bool {
     text.lines().all(|line| line.chars().count() <= columns)
 }
 
-/// The text in rows of so many columns; lines that fit stay as they are.
+/// Wraps every line that is longer than this many columns.
 pub(super) fn fold(text: &str, columns: usize) -> String {
     let row = |line| if fits(line, columns) { String::from(line) } else { folded(line, columns) };
     text.lines().map(|line| row(line) + "\n").collect()
 }
 
-/// Columns of the terminal; where there is none, what the variable says.
+/// Columns of the terminal on standard output; otherwise the variable `COLUMNS`. `None` if neither is
+/// known.
 pub(super) fn columns() -> Option<usize> {
     let terminal = rustix::termios::tcgetwinsize(io::stdout()).map(|size| usize::from(size.ws_col));
     let said = || std::env::var("COLUMNS").ok()?.trim().parse().ok();
     terminal.ok().or_else(said).filter(|columns| 0 < *columns)
 }
 
-/// A line in rows of so many columns, the further ones deeper than the first. It
-/// breaks at blanks; a word that is wider than a row breaks anywhere.
+/// Wraps one line, with continuation rows indented by four more columns. Breaks at spaces; a word wider
+/// than a row is split anywhere.
 fn folded(line: &str, columns: usize) -> String {
     let own = line.chars().take_while(|it| *it == ' ').count();
     let deeper = " ".repeat((own + 4).min(columns / 2));

@@ -1,5 +1,5 @@
-//! Flags of a session: `haft`, `haft -p` and the Agent SDKs. Each struct is one group of
-//! `haft --help`.
+//! Flags of a session, for `haft`, `haft -p` and the Agent SDKs. Each struct is one heading of `haft
+//! --help`.
 
 mod model;
 
@@ -248,7 +248,7 @@ pub(crate) enum OutputFormat {
     StreamJson,
 }
 
-/// An amount that a sum can reach.
+/// Parses an amount in US dollars that is finite and not negative.
 fn dollars(text: &str) -> Result<f64, String> {
     let amount = text.parse::<f64>().ok().filter(|it| it.is_finite() && 0.0 <= *it);
     amount.ok_or_else(|| String::from("an amount of dollars is a number from 0 on"))

@@ -1,4 +1,4 @@
-//! Which model a session has, and how it thinks.
+//! Flags that choose the model and how it thinks.
 
 use haft_model::{Effort, Thinking, ThinkingDisplay};
 
@@ -40,7 +40,6 @@ pub(crate) struct ModelArgs {
 }
 
 impl ModelArgs {
-    /// Whether and how the model thinks.
     pub(crate) fn thinking(&self) -> Thinking {
         let from_env = || std::env::var("MAX_THINKING_TOKENS").ok()?.trim().parse().ok();
         match self.thinking {

@@ -1,5 +1,4 @@
-//! `haft cron`: stored prompts, the one timer that runs them, and what came of
-//! runs.
+//! `haft cron`: stored prompts, the system timer that runs them, and the results of their runs.
 
 mod system_timer;
 
@@ -27,10 +26,9 @@ use crate::{
     },
 };
 
-/// A job that ran once is surely done with after so long.
+/// Age after which a one-time job that ran, but could not be removed then, is removed.
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
-/// Whether a timer of ours is set up.
 pub(crate) fn has_timer() -> bool {
     system_timer::is_installed()
 }
@@ -120,9 +118,9 @@ fn logs(store: &CronStore, id: Option<&str>, options: &GlobalArgs) -> CommandExi
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs what is due, one after the other. Another process that does the same at
-/// the same time gets what this one does not. What goes wrong with one job is
-/// said and costs the others nothing.
+/// Runs all due jobs one after the other; blocks. Safe to run in several processes at once: each slot is
+/// claimed by one of them. A failed job is reported and does not stop the others; the exit code is 1 if
+/// any failed.
 fn run_due(store: &CronStore, state: &std::path::Path, options: &GlobalArgs) -> CommandExit {
     let mut failed = match triggers::run_waiting(options, state) {
         Ok(failed) => failed,
@@ -137,7 +135,7 @@ fn run_due(store: &CronStore, state: &std::path::Path, options: &GlobalArgs) -> 
     }
     store.forget_gone(SystemClock.now());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    // Those that a fleet has the clock of run there, each time once.
+    // Jobs that were handed over to a fleet run there.
     for job in stored.jobs.into_iter().filter(|it| it.fleet.is_none()) {
         match run_if_due(store, state, &job, &runtime) {
             Ok(went_well) => failed |= !went_well,
@@ -150,10 +148,9 @@ fn run_due(store: &CronStore, state: &std::path::Path, options: &GlobalArgs) -> 
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Runs one job if it is due; whether nothing failed. The slot is taken and the
-/// beginning written down before anything runs: whatever happens then, it does
-/// not run twice and is not forgotten. A slot that cannot be written down is
-/// given back.
+/// Runs one job if it is due. Returns false if the run failed. The slot is claimed and the start
+/// recorded before the run, so after a crash the job neither runs twice nor disappears. If the start
+/// cannot be recorded, the slot is released. An expired job is removed.
 fn run_if_due(
     store: &CronStore,
     state: &std::path::Path,
@@ -169,7 +166,7 @@ fn run_if_due(
         .map_err(|_| CliError::Message(format!("{:?} is no cron expression", job.cron)))?;
     let last = store.last_slot_at(&job.id, now);
     let Some(DueJob { slot, why }) = due(job, &spec, now, last) else {
-        // What ran once and could not be removed then.
+        // A one-time job that ran, but could not be removed then.
         if !job.recurring && last.is_some_and(|it| HOUR < now.duration_since(it)) {
             store.remove(&job.id)?;
         }
@@ -198,7 +195,8 @@ fn run_if_due(
     Ok(went_well)
 }
 
-/// The mode a job was stored with, or less, where settings of today want less.
+/// The mode the job was stored with, or a stricter one if the current settings have
+/// `permissions.defaultMode` plan or default.
 fn todays_mode(job: &CronJob) -> JobMode {
     let options = GlobalArgs { cwd: Some(job.dir.to_path_buf()), ..GlobalArgs::default() };
     let wanted = session_spec::premises(&options).ok().and_then(|premises| {
@@ -212,7 +210,7 @@ fn todays_mode(job: &CronJob) -> JobMode {
     }
 }
 
-/// Runs one prompt unattended where it was stored, with today's settings.
+/// Runs one prompt in its directory, with the current settings and no approver.
 async fn run_job(
     store: &CronStore,
     state: &std::path::Path,
@@ -233,7 +231,7 @@ async fn run_job(
         mode: todays_mode(job).name(),
         max_turns: job.max_turns,
         max_minutes: job.max_minutes,
-        // A model wrote it: what it names with `@` would be shown without a question.
+        // A model wrote the prompt: its `@file` references would be read without a permission prompt.
         is_verbatim: true,
         output: store.output_of(&job.id, slot),
     };

@@ -1,5 +1,5 @@
-//! One timer per person instead of a program that always runs: whatever the
-//! system has for that.
+//! The system timer that runs `haft cron run-due` every minute: a systemd user timer, launchd or
+//! crontab. One per user, so that no Haft process has to stay in the background.
 
 use std::{
     fs,
@@ -10,12 +10,11 @@ use std::{
 
 use haft_console::stdout::{CliError, CommandExit, print_bytes, print_line};
 
-/// Marks our line in a crontab.
+/// Marks Haft's line in the crontab.
 const MARK: &str = "# haft cron";
 const UNIT: &str = "haft-cron";
 const AGENT: &str = "dev.haft.cron";
 
-/// What sets the timer up here.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum TimerKind {
     Systemd,
@@ -32,7 +31,7 @@ impl TimerKind {
     }
 }
 
-/// Whether a program runs well; what it says is nobody's business.
+/// Runs a program without output and returns whether it succeeded.
 fn quiet(program: &str, words: &[&str]) -> bool {
     let ran = Command::new(program)
         .args(words)
@@ -68,7 +67,7 @@ fn crontab() -> String {
         .unwrap_or_default()
 }
 
-/// Whether some timer of ours is set up.
+/// Whether a timer of any kind is installed.
 pub(super) fn is_installed() -> bool {
     let there = |path: Result<PathBuf, CliError>| path.is_ok_and(|it| it.exists());
     there(unit_dir().map(|it| it.join(format!("{UNIT}.timer"))))
@@ -76,7 +75,7 @@ pub(super) fn is_installed() -> bool {
         || crontab().contains(MARK)
 }
 
-/// The files of a timer: where, and what.
+/// The files of a timer: path and content.
 fn files(kind: TimerKind, program: &Path) -> Result<Vec<(PathBuf, String)>, CliError> {
     let program = program.display();
     Ok(match kind {
@@ -107,7 +106,7 @@ fn files(kind: TimerKind, program: &Path) -> Result<Vec<(PathBuf, String)>, CliE
     })
 }
 
-/// Sets the timer up, or shows what it would be.
+/// Installs the timer, or prints what would be installed.
 pub(super) fn install(only_print: bool) -> CommandExit {
     let program = std::env::current_exe()?;
     let kind = TimerKind::here();
@@ -151,7 +150,7 @@ pub(super) fn install(only_print: bool) -> CommandExit {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes every timer of ours away.
+/// Removes every kind of timer.
 pub(super) fn uninstall() -> CommandExit {
     if !is_installed() {
         return print_line("there is no timer").map(|()| ExitCode::SUCCESS);

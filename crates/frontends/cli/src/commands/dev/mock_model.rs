@@ -1,4 +1,4 @@
-//! `haft dev mock-model`: a scripted model server for whoever tests an agent.
+//! `haft dev mock-model`: a scripted model server for testing agents.
 
 use std::{fs::OpenOptions, io::Write as _, net::SocketAddr, process::ExitCode};
 
@@ -36,7 +36,7 @@ async fn serve(args: &MockModelArgs) -> CommandExit {
     Ok(if refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Requests from `seen` on that are answered.
+/// The requests from index `seen` on, up to the first one that is not finished.
 fn answered(requests: &[Recorded], seen: usize) -> impl Iterator<Item = &Recorded> {
     let new = requests.iter().filter(move |it| seen <= it.index);
     let is_done =
@@ -44,7 +44,7 @@ fn answered(requests: &[Recorded], seen: usize) -> impl Iterator<Item = &Recorde
     new.take_while(is_done)
 }
 
-/// Tells what became of every request, once.
+/// Logs each finished request once. Returns the new value of `seen`.
 fn tell(model: &MockModel, seen: usize, args: &MockModelArgs) -> Result<usize, CliError> {
     let requests = model.requests();
     let mut next = seen;
@@ -55,7 +55,7 @@ fn tell(model: &MockModel, seen: usize, args: &MockModelArgs) -> Result<usize, C
         }
         if let Some(path) = &args.requests {
             let mut file = OpenOptions::new().create(true).append(true).open(path)?;
-            // One write per line: whoever reads along never sees half of one.
+            // One write per line, so that a concurrent reader never sees half a line.
             file.write_all(format!("{}\n", line(it, args.without_bodies)).as_bytes())?;
         }
     }

@@ -1,4 +1,4 @@
-//! `haft dev`: for those who work on Haft itself.
+//! `haft dev`: commands for developing Haft itself.
 
 mod mock_model;
 mod reference_pages;
@@ -33,8 +33,7 @@ pub(crate) fn run(command: DevCommand) -> CommandExit {
     }
 }
 
-/// The page about the built-in tools, from the same list everything else comes
-/// from.
+/// The documentation page of the built-in tools, generated from the tool list itself.
 pub(crate) fn tools_page() -> Result<String, CliError> {
     let scratch = tempfile::tempdir()?;
     let mut tools = haft_session::described_tools(scratch.path())?;

@@ -1,4 +1,4 @@
-//! The generated pages of `docs/`, and manual pages.
+//! Generates pages of `docs/` and the manual pages.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::args::{
     help::{self, HelpDetail},
 };
 
-/// Every generated page of `docs/`, with its path there.
+/// All generated pages: path in `docs/`, and text.
 pub(crate) fn pages() -> Result<Vec<(&'static str, String)>, CliError> {
     Ok(vec![
         ("reference/cli.md", cli_page()),
@@ -27,7 +27,7 @@ pub(crate) fn pages() -> Result<Vec<(&'static str, String)>, CliError> {
     ])
 }
 
-/// Every command with its complete help.
+/// The page with the complete help of every command.
 fn cli_page() -> String {
     let mut page = String::from(
         "# Command line\n\nEvery command and flag, as `haft --help` prints them. Written by `cargo xtask docs`; do not \
@@ -52,7 +52,7 @@ fn section(command: &Command, path: &[String], page: &mut String) {
     }
 }
 
-/// Writes a manual page for every command.
+/// Writes one manual page per command into `dir`.
 pub(crate) fn manual(dir: &Path) -> Result<(), CliError> {
     let failed = |err: std::io::Error| CliError::Message(format!("{}: {err}", dir.display()));
     clap_mangen::generate_to(Args::command(), dir).map_err(failed)

@@ -1,4 +1,4 @@
-//! What the machine offers.
+//! Checks of the machine.
 
 use std::{
     io::IsTerminal as _,
@@ -19,8 +19,8 @@ pub(super) fn program() -> CheckResult {
     CheckResult::ok("program", from)
 }
 
-/// Other programs of our name in the search path: the first one is what people
-/// start.
+/// Warns about other programs named `haft` in `PATH`, because the shell may start one of them instead.
+/// `None` without any.
 pub(super) fn twins() -> Option<CheckResult> {
     let own = std::env::current_exe().and_then(|it| it.canonicalize()).ok()?;
     let path = std::env::var_os("PATH")?;
@@ -36,7 +36,7 @@ pub(super) fn twins() -> Option<CheckResult> {
     Some(CheckResult::warn("twins", found, "remove one of them, or start this one by its path"))
 }
 
-/// Whether what Haft keeps can be written, and by nobody else.
+/// Whether Haft's state directory can be written, and only by this user.
 pub(super) fn home(premises: &SessionEnvironment) -> CheckResult {
     const NAME: &str = "home";
     let state = premises.state_dir();
@@ -60,7 +60,7 @@ pub(super) fn home(premises: &SessionEnvironment) -> CheckResult {
         }
     }
     let probe = there.join(format!(".haft-doctor-{}", std::process::id()));
-    // A full disk still takes empty files.
+    // A full disk still creates empty files, so data is written.
     if let Err(err) = std::fs::write(&probe, [b'.'; 4096]) {
         let _ = std::fs::remove_file(&probe);
         let owner = there.metadata().map(|it| it.uid()).ok();
@@ -99,7 +99,7 @@ pub(super) fn home(premises: &SessionEnvironment) -> CheckResult {
     CheckResult::ok(NAME, format!("{} can be written", state.display()))
 }
 
-/// What a program prints about itself.
+/// First line of the program's `--version` output.
 fn version(program: &Path) -> Option<String> {
     let output = Command::new(program).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output();
     let text = String::from_utf8_lossy(&output.ok()?.stdout).into_owned();
@@ -136,7 +136,7 @@ pub(super) fn git(premises: &SessionEnvironment) -> CheckResult {
     }
 }
 
-/// Which language servers there are, and which the project would need.
+/// Which language servers are installed, and which the project would need.
 pub(super) fn language_servers(premises: &SessionEnvironment) -> CheckResult {
     const NAME: &str = "languages";
     let all = premises.languages_here();
@@ -144,7 +144,7 @@ pub(super) fn language_servers(premises: &SessionEnvironment) -> CheckResult {
     let mut broken = Vec::new();
     let mut words = Vec::new();
     for (it, (name, program)) in served {
-        // What rustup puts there works only with the component behind it.
+        // rustup installs a `rust-analyzer` proxy that only works if the component is installed.
         if it.language == "Rust" && version(program).is_none() {
             if it.in_project {
                 broken.push(format!(
@@ -207,7 +207,7 @@ pub(super) fn sandbox(premises: &SessionEnvironment) -> CheckResult {
     }
 }
 
-/// Where systems keep the certificates that servers are told by.
+/// Paths of the system's CA certificates.
 const CERTIFICATES: [&str; 5] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",

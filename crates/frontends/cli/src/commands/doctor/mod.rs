@@ -1,8 +1,8 @@
-//! `haft doctor`: whether it works here, and what to do where it does not.
+//! `haft doctor`: checks whether everything works on this machine, and says what to do where it does
+//! not.
 //!
-//! Nothing is sent anywhere unless somebody says `--online`, no key ever is,
-//! and nothing is written but a file that is made and removed to see whether
-//! that is possible, and what the sandbox keeps for itself.
+//! It connects to nothing without `--online`, and it never sends a key. It writes only a probe file,
+//! which it removes, and the sandbox's own state.
 
 mod machine_checks;
 mod setup_checks;
@@ -23,7 +23,6 @@ use crate::{
     run::session_spec,
 };
 
-/// How a check ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CheckStatus {
@@ -32,14 +31,14 @@ pub(crate) enum CheckStatus {
     Fail,
 }
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct CheckResult {
     pub(crate) name: &'static str,
     pub(crate) health: CheckStatus,
-    /// What was found.
+    /// What the check found, for the user.
     pub(crate) found: String,
-    /// What to do about it; empty where there is nothing to do.
+    /// What to do about it; empty if nothing.
     #[serde(rename = "do")]
     pub(crate) remedy: String,
 }
@@ -82,7 +81,7 @@ pub(crate) fn run(args: &DoctorArgs, options: &GlobalArgs) -> CommandExit {
     Ok(ExitCode::from(u8::from(worst(CheckStatus::Fail))))
 }
 
-/// Everything that is looked at.
+/// Runs all checks. Blocks; `online` also checks whether the provider can be reached.
 pub(crate) fn findings(options: &GlobalArgs, online: bool) -> Vec<CheckResult> {
     let mut out = vec![machine_checks::program()];
     out.extend(machine_checks::twins());

@@ -1,4 +1,4 @@
-//! What the person has set up.
+//! Checks of the user's setup.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn choice(premises: &SessionEnvironment) -> Result<ProviderChoice, String> {
     ProviderChoice::from_env(&|name| premises.variable(name), &keys).map_err(|err| err.to_string())
 }
 
-/// Who would answer, and what proves who asks.
+/// Which provider would be used, and whether there are credentials for it.
 pub(super) fn key(premises: &SessionEnvironment) -> CheckResult {
     const NAME: &str = "key";
     const HELP: &str = "`haft login` keeps a key; or set ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or \
@@ -64,7 +64,7 @@ pub(super) fn key(premises: &SessionEnvironment) -> CheckResult {
     CheckResult::ok(NAME, found)
 }
 
-/// What a person should repair in settings, and what waits for trust.
+/// Errors in settings files, and settings that wait for trust.
 pub(super) fn settings(premises: &SessionEnvironment) -> Vec<CheckResult> {
     const NAME: &str = "settings";
     let loaded = premises.loaded();
@@ -101,7 +101,7 @@ pub(super) fn settings(premises: &SessionEnvironment) -> Vec<CheckResult> {
     out
 }
 
-/// Rules that match nothing, since they name a tool nobody has.
+/// Warns about rules that match nothing because their tool does not exist.
 fn rules_of_no_tool(permissions: &haft_config::PermissionSettings) -> Option<CheckResult> {
     let rules = [&permissions.allow, &permissions.ask, &permissions.deny].into_iter().flatten();
     let lines: Vec<String> =
@@ -110,7 +110,7 @@ fn rules_of_no_tool(permissions: &haft_config::PermissionSettings) -> Option<Che
     (!lines.is_empty()).then(|| CheckResult::warn("settings", lines.join("\n"), remedy))
 }
 
-/// Keys that other programs read and Haft does nothing with, file by file.
+/// Lists keys, by file, that other agents use and Haft ignores.
 fn without_effect(notices: &[haft_config::SettingsNotice]) -> CheckResult {
     let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
     for notice in notices {
@@ -126,7 +126,7 @@ fn without_effect(notices: &[haft_config::SettingsNotice]) -> CheckResult {
     CheckResult::warn("settings", found, "take them out, or leave them for the program that reads them")
 }
 
-/// Whether the programs of MCP servers are there. None is started.
+/// Whether the programs of the MCP servers exist. Starts none.
 pub(super) fn mcp(premises: &SessionEnvironment) -> CheckResult {
     const NAME: &str = "mcp";
     let loaded = premises.loaded();
@@ -169,7 +169,7 @@ pub(super) fn timer(premises: &SessionEnvironment) -> CheckResult {
     }
 }
 
-/// Keys of services that search the web.
+/// Variables with the key or URL of a web search service.
 const SEARCHES: [(&str, &str); 5] = [
     ("BRAVE_API_KEY", "Brave"),
     ("TAVILY_API_KEY", "Tavily"),
@@ -198,7 +198,7 @@ pub(super) fn web_search(premises: &SessionEnvironment) -> CheckResult {
     }
 }
 
-/// Whether the provider can be reached. No key is sent.
+/// Whether the provider's server can be reached. Sends no key.
 pub(super) fn reach(premises: &SessionEnvironment) -> Vec<CheckResult> {
     const NAME: &str = "provider";
     let Ok(runtime) = session_spec::runtime() else { return Vec::new() };

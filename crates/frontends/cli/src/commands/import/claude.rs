@@ -1,4 +1,4 @@
-//! Claude Code: everything is read where it is.
+//! Import from Claude Code: Haft reads its files in place, so only a report is made.
 
 use std::path::Path;
 
@@ -61,7 +61,7 @@ pub(super) fn plan(places: &ImportDirs, plan: &mut ImportPlan) {
     }
 }
 
-/// A file that Haft reads where it is, if it can.
+/// Reports a file that Haft reads in place, or the error in it.
 fn read_in_place(path: &Path, whose: &str, plan: &mut ImportPlan) {
     let Some(text) = text_of(path, plan) else { return };
     let file = path.display().to_string();
@@ -72,7 +72,7 @@ fn read_in_place(path: &Path, whose: &str, plan: &mut ImportPlan) {
     }
 }
 
-/// Files in Markdown, also in directories below.
+/// Counts Markdown files, including subdirectories up to 8 levels below.
 fn count_of_files(dir: &Path, depth: usize) -> usize {
     const DEEPEST: usize = 8;
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();

@@ -1,4 +1,4 @@
-//! Codex: `config.toml`, `AGENTS.md`, prompts and skills.
+//! Import from Codex: `config.toml`, `AGENTS.md`, prompts and skills.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The Gemini CLI: `settings.json`, `GEMINI.md`, commands, agents, skills.
+//! Import from the Gemini CLI: `settings.json`, `GEMINI.md`, commands, agents, skills.
 
 use std::path::Path;
 
@@ -46,7 +46,7 @@ pub(super) fn plan(places: &ImportDirs, plan: &mut ImportPlan) {
     }
 }
 
-/// What every session should know, where Haft has nothing yet.
+/// Plans to copy the user's memory file, unless Haft already has one.
 fn memory(from: &Path, to: &Path, plan: &mut ImportPlan) {
     let Some(text) = text_of(from, plan) else { return };
     let dir = to.parent().unwrap_or(to);
@@ -59,7 +59,7 @@ fn memory(from: &Path, to: &Path, plan: &mut ImportPlan) {
     plan.file(from.display().to_string(), to.to_owned(), text);
 }
 
-/// Commands in TOML, also in directories, which name spaces are made of.
+/// Plans to convert the commands from TOML. Subdirectories become namespaces.
 fn commands(from: &Path, to: &Path, inside: &str, plan: &mut ImportPlan) {
     for path in files_in(from, "toml") {
         let theirs = path.display().to_string();
@@ -161,7 +161,7 @@ fn settings(path: &Path, scope: SettingsScope, servers: McpScope, plan: &mut Imp
     }
 }
 
-/// Why a server is not used there, if so.
+/// Why a server is disabled in Gemini's settings; `None` if it is enabled.
 fn switched_off(settings: &Map<String, Value>, name: &str) -> Option<&'static str> {
     let list = |key: &str| settings.get("mcp").and_then(|it| it[key].as_array());
     if list("excluded").is_some_and(|names| names.iter().any(|it| it == name)) {
@@ -269,7 +269,7 @@ fn mcp_server(name: &str, server: &Value, scope: McpScope, file: &str, plan: &mu
     }
 }
 
-/// `$NAME` there is `${NAME}` here, wherever it stands in a text.
+/// Replaces Gemini's `$NAME` by Haft's `${NAME}` in all strings of a value.
 fn variables(value: &Value) -> Value {
     match value {
         Value::String(text) => json!(with_braces(text)),

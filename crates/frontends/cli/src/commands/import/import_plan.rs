@@ -1,4 +1,4 @@
-//! What would be taken, and taking it.
+//! The plan of an import, and carrying it out.
 
 use std::path::{Path, PathBuf};
 
@@ -9,26 +9,25 @@ use haft_mcp_client::{ServerScope, declared_servers};
 use haft_types::secret_variables::is_secret_name;
 use serde_json::{Map, Value, json};
 
-/// Everything that was found.
 pub(super) struct ImportPlan {
-    /// Haft's own directory.
+    /// Haft's state directory.
     pub(super) state: PathBuf,
     pub(super) steps: Vec<PlannedStep>,
 }
 
-/// One thing that was found, and what it becomes.
+/// One thing that was found, and what it is converted to.
 pub(super) struct PlannedStep {
-    /// What it is called there.
+    /// Its name in the other agent.
     pub(super) theirs: String,
-    /// What it is called here; empty where it becomes nothing.
+    /// Its name in Haft; empty if it is not imported.
     pub(super) ours: String,
-    /// What the person should do or know besides.
+    /// What else the user should know or do.
     pub(super) note: String,
     pub(super) action: ImportAction,
     pub(super) outcome: StepOutcome,
 }
 
-/// What is written.
+/// What a step writes.
 pub(super) enum ImportAction {
     Nothing,
     Server {
@@ -46,25 +45,24 @@ pub(super) enum ImportAction {
         name: &'static str,
         value: Value,
     },
-    /// A file with this text, where there is none yet.
+    /// Create a file with this text, unless it exists.
     File {
         path: PathBuf,
         text: String,
     },
-    /// A directory with everything in it, where there is none yet.
+    /// Copy a directory recursively, unless it exists.
     Tree {
         from: PathBuf,
         to: PathBuf,
     },
 }
 
-/// What came of a step.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum StepOutcome {
     Planned,
     Taken,
     AlreadyThere,
-    /// Haft reads it where it is.
+    /// Haft reads the original file in place; nothing to do.
     InPlace,
     NotTaken(String),
 }
@@ -136,7 +134,7 @@ impl ImportPlan {
         self.file_with(theirs, path, text, String::new());
     }
 
-    /// The same, with something to know besides.
+    /// Like `file`, with a note for the user.
     pub(super) fn file_with(&mut self, theirs: impl Into<String>, path: PathBuf, text: String, note: String) {
         let ours = path.display().to_string();
         self.push(theirs.into(), ours, note, ImportAction::File { path, text });
@@ -147,8 +145,9 @@ impl ImportPlan {
         self.push(theirs, ours, String::new(), ImportAction::Tree { from, to });
     }
 
-    /// A server, without what is left of it. What looks secret in it becomes a reference
-    /// to a variable; one whose command line or address holds a secret is not taken.
+    /// Plans to add an MCP server. Values that look like secrets are replaced by references to
+    /// variables; a server with a secret in its command line or URL is not imported. Fields Haft does
+    /// not know are reported.
     pub(super) fn server(
         &mut self,
         theirs: impl Into<String>,
@@ -183,7 +182,7 @@ impl ImportPlan {
     }
 }
 
-/// Replaces a secret by the name of a variable that should hold it.
+/// Replaces a secret by a reference to a variable, and reports the variable's name.
 fn hide_secret(
     masker: &Masker,
     server: &str,
@@ -214,12 +213,12 @@ fn hide_secret(
 }
 
 impl PlannedStep {
-    /// Whether it lets something happen without a question.
+    /// Whether the step adds a rule that allows something without a prompt.
     pub(super) fn allows(&self) -> bool {
         matches!(&self.action, ImportAction::Rule { list, .. } if *list == "allow")
     }
 
-    /// Whether nothing is left to do for it.
+    /// Whether the result already exists.
     pub(super) fn is_done(&self, store: &SettingsStore) -> bool {
         match &self.action {
             ImportAction::Nothing => false,
@@ -239,7 +238,7 @@ impl PlannedStep {
         }
     }
 
-    /// Does it, or says why it cannot be done.
+    /// Carries out the step. The error is for the user.
     pub(super) fn apply(&self, store: &SettingsStore) -> Result<(), String> {
         match &self.action {
             ImportAction::Nothing => Ok(()),
@@ -263,7 +262,7 @@ impl PlannedStep {
             ImportAction::Tree { from, to } => {
                 let was_there = to.exists();
                 copy_tree(from, to, 0).inspect_err(|_| {
-                    // Half of it would count as all of it the next time.
+                    // Remove a partial copy: the next import would take it for a complete one.
                     if !was_there {
                         drop(std::fs::remove_dir_all(to));
                     }
@@ -273,7 +272,8 @@ impl PlannedStep {
     }
 }
 
-/// Copies files and directories; links are left out, they lead elsewhere.
+/// Copies files and directories recursively. Skips symlinks, because they may point outside. Fails below
+/// 8 levels.
 fn copy_tree(from: &Path, to: &Path, depth: usize) -> Result<(), String> {
     const DEEPEST: usize = 8;
     let failed = |err: std::io::Error| format!("{}: {err}", from.display());

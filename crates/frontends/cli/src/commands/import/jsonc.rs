@@ -1,14 +1,13 @@
-//! JSON as people write it into settings: with comments and commas too many.
+//! JSON with comments and trailing commas, as settings files of other agents have.
 
 use serde_json::Value;
 
-/// Reads it, or says where it is broken.
+/// Parses JSON with comments and trailing commas. The error has line and column.
 pub(super) fn parse(text: &str) -> Result<Value, String> {
     serde_json::from_str(&plain(text)).map_err(|err| err.to_string())
 }
 
-/// The text without comments and without commas before a closing bracket.
-/// Lines stay where they are.
+/// Removes comments and trailing commas. Keeps line breaks, so that line numbers in errors are right.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();

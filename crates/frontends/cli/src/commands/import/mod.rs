@@ -1,13 +1,12 @@
-//! `haft import`: what somebody has set up for another agent, for Haft.
+//! `haft import`: imports the user's setup of other agents.
 //!
-//! What can be taken is written into the person's own files (or the project's,
-//! where the other agent's file is the project's); a table says what came of
-//! everything that was found.
+//! It writes to the user's own files, or to the project's if the other agent's file belongs to the
+//! project. A table reports the outcome for everything that was found.
 //!
-//! **Invariant:** nothing is overwritten, a second run changes nothing, and no
-//! secret is copied: it is named, with the variable that should hold it.
+//! **Invariant:** nothing is overwritten, a second run changes nothing, and no secret is copied: the
+//! report names the variable that should hold it.
 //!
-//! **Invariant:** a rule that allows something is taken only after a yes.
+//! **Invariant:** a rule that allows something is imported only after the user confirmed it.
 
 mod claude;
 mod codex;
@@ -41,11 +40,11 @@ use crate::{
 struct ImportDirs {
     home: PathBuf,
     project: PathBuf,
-    /// `$XDG_CONFIG_HOME`, or what it stands for.
+    /// `$XDG_CONFIG_HOME`, default `~/.config`.
     config: PathBuf,
-    /// A directory of the agent's own that a variable names.
+    /// The agent's directory, if an environment variable names one.
     own: Option<PathBuf>,
-    /// A further file that a variable names.
+    /// An additional configuration file, if an environment variable names one.
     named: Option<PathBuf>,
 }
 
@@ -136,7 +135,7 @@ fn print_table(
             .collect();
         return print_line(&json!({"steps": steps, "dryRun": args.dry_run}).to_string());
     }
-    // Whole paths would make the lines longer than a screen is wide.
+    // With absolute paths the lines would be wider than a screen.
     let within_home = format!("{}/", home.display().to_string().trim_end_matches('/'));
     let heads = ["", "THEIRS", "OURS", ""].map(str::to_owned);
     let mut rows = vec![heads];
@@ -153,7 +152,7 @@ fn print_table(
     Ok(())
 }
 
-/// The text of a file, if there is one. One that cannot be read is named in the plan.
+/// The text of a file; `None` if it does not exist. A file that cannot be read is reported in the plan.
 fn text_of(path: &Path, plan: &mut ImportPlan) -> Option<String> {
     const LARGEST: u64 = 8 * 1024 * 1024;
     std::fs::symlink_metadata(path).ok()?;
@@ -172,13 +171,13 @@ fn text_of(path: &Path, plan: &mut ImportPlan) -> Option<String> {
     }
 }
 
-/// What of an object is in none of these fields.
+/// Keys of an object that are not among `known`.
 fn left_out(fields: &Value, known: &[&str]) -> Vec<String> {
     let fields = fields.as_object().into_iter().flatten();
     fields.map(|(name, _)| name).filter(|it| !known.contains(&it.as_str())).cloned().collect()
 }
 
-/// Files in a directory with this ending, by name.
+/// Files of a directory with this suffix, sorted by name.
 fn files_in(dir: &Path, ending: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> =
@@ -187,7 +186,7 @@ fn files_in(dir: &Path, ending: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Directories in a directory that hold a file of this name.
+/// Subdirectories that contain a file with this name.
 fn dirs_with(dir: &Path, name: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut dirs: Vec<PathBuf> = entries.map(|it| it.path()).filter(|it| it.join(name).is_file()).collect();

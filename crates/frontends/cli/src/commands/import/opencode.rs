@@ -1,4 +1,4 @@
-//! opencode: `opencode.json` with comments, agents, commands, `AGENTS.md`.
+//! Import from opencode: `opencode.json` (with comments), agents, commands, `AGENTS.md`.
 
 use std::path::{Path, PathBuf};
 
@@ -58,9 +58,9 @@ pub(super) fn plan(places: &ImportDirs, plan: &mut ImportPlan) {
     }
 }
 
-/// An agent: its front matter names no `name`, its file does. Tools that are
-/// switched off there are switched off here; one with limits that cannot be said
-/// here is not taken, it would be able to do more.
+/// Plans to convert an agent. opencode takes its name from the file name, and tools disabled there are
+/// disabled here. An agent with restrictions that Haft cannot express is not imported, because it would
+/// get more rights.
 fn agent(path: &Path, to: &Path, plan: &mut ImportPlan) {
     let Some(text) = text_of(path, plan) else { return };
     let name = path.file_stem().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
@@ -94,8 +94,8 @@ fn agent(path: &Path, to: &Path, plan: &mut ImportPlan) {
     plan.file_with(theirs, target, text, note);
 }
 
-/// Our names of the tools that front matter switches off, or what about it we
-/// cannot say.
+/// Haft's names of the tools that the front matter disables. The error names a restriction that Haft
+/// cannot express.
 fn switched_off(front: &str) -> Result<Vec<&'static str>, String> {
     let mut off = Vec::new();
     let mut in_tools = false;
@@ -131,7 +131,7 @@ fn config(path: &Path, scope: SettingsScope, servers: McpScope, plan: &mut Impor
         match (name.as_str(), value) {
             ("$schema", _) => {}
             ("mcp", Value::Object(list)) => {
-                // Newer versions have the list one level below, older ones servers of any name.
+                // Newer versions list servers one level below, older ones mix them with other keys.
                 let is_server = |it: &Value| it["command"].is_array() || it["url"].is_string();
                 let below = list.get("servers").and_then(Value::as_object);
                 let below = below.filter(|_| !is_server(&list["servers"]));
@@ -180,7 +180,7 @@ fn config(path: &Path, scope: SettingsScope, servers: McpScope, plan: &mut Impor
     }
 }
 
-/// A tool that is switched on or off for everything.
+/// Plans deny rules for a tool that is disabled globally.
 fn tool_switch(tool: &str, is_on: &Value, scope: SettingsScope, file: &str, plan: &mut ImportPlan) {
     let theirs = format!("tools.{tool} = {is_on} ({file})");
     match (rules::opencode_tools(tool), is_on) {
@@ -230,8 +230,8 @@ fn permission(name: &str, value: &Value, scope: SettingsScope, file: &str, plan:
     }
 }
 
-/// Why a rule is left out. There the last one that fits counts; here a denial
-/// wins over a question, and a question over a yes, wherever they stand.
+/// Why a rule is not imported. In opencode the last matching rule wins; in Haft deny wins over ask and
+/// ask over allow, in any order.
 fn overruled(pairs: &[(&str, &str)], at: usize) -> Option<&'static str> {
     let (pattern, word) = pairs[at];
     let (before, after) = (&pairs[..at], &pairs[at + 1..]);
@@ -284,7 +284,7 @@ fn mcp_server(name: &str, server: &Value, scope: McpScope, file: &str, plan: &mu
     plan.server(theirs, scope, name, entry, &left_out(server, &taken));
 }
 
-/// `{env:NAME}` there is `${NAME}` here.
+/// Replaces opencode's `{env:NAME}` by Haft's `${NAME}`.
 fn references(value: &Value) -> Value {
     let Some(text) = value.as_str() else { return value.clone() };
     let mut out = String::new();

@@ -1,6 +1,6 @@
-//! Rules of other agents in our words.
+//! Converts permission rules of other agents.
 
-/// Our name of a tool of the Gemini CLI.
+/// Haft's name of a Gemini CLI tool; `None` if it has no counterpart.
 pub(super) fn gemini_tool(name: &str) -> Option<&'static str> {
     Some(match name {
         "run_shell_command" | "ShellTool" => "Bash",
@@ -16,8 +16,8 @@ pub(super) fn gemini_tool(name: &str) -> Option<&'static str> {
     })
 }
 
-/// A rule such as `run_shell_command(git status)`; `None` for a tool we do not
-/// have. A command there means all that begins with it.
+/// Converts a rule such as `run_shell_command(git status)`; `None` for a tool without counterpart. In
+/// the Gemini CLI a command is a prefix match.
 pub(super) fn gemini_rule(text: &str) -> Option<String> {
     let (name, inside) = match text.split_once('(') {
         Some((name, rest)) => (name.trim(), rest.strip_suffix(')')?.trim()),
@@ -31,9 +31,9 @@ pub(super) fn gemini_rule(text: &str) -> Option<String> {
     }
 }
 
-/// A rule for a list of ours. The others look at and change files within the
-/// project and ask about all beyond it, whatever they allow; a bare `Edit` here
-/// would mean every file there is. Why it is left out, where nothing is left of it.
+/// Restricts a file rule to the project. Other agents apply file rules only to the project and ask about
+/// files outside; a bare `Edit` in Haft matches every file. The error says why the rule cannot be
+/// imported.
 pub(super) fn within_project(list: &str, rule: String) -> Result<String, &'static str> {
     match (list, rule.as_str()) {
         ("allow", "Edit" | "Write") => Ok(String::from("Edit(./**)")),
@@ -44,7 +44,7 @@ pub(super) fn within_project(list: &str, rule: String) -> Result<String, &'stati
     }
 }
 
-/// What opencode's word about a tool becomes: the list, or nothing.
+/// The rule list for opencode's `allow`, `ask` or `deny`; `None` for another value.
 pub(super) fn opencode_list(word: &str) -> Option<&'static str> {
     match word {
         "allow" => Some("allow"),
@@ -54,7 +54,7 @@ pub(super) fn opencode_list(word: &str) -> Option<&'static str> {
     }
 }
 
-/// Our tools for what opencode calls a permission.
+/// Haft's tools for the name of an opencode permission.
 pub(super) fn opencode_tools(name: &str) -> Option<&'static [&'static str]> {
     Some(match name {
         "edit" | "patch" => &["Edit", "Write"],
@@ -70,8 +70,9 @@ pub(super) fn opencode_tools(name: &str) -> Option<&'static [&'static str]> {
     })
 }
 
-/// A pattern of opencode for one of our tools. There a trailing ` *` is part of
-/// the words; here it means whatever follows.
+/// Converts an opencode pattern for one of Haft's tools; `None` if the tool takes no such pattern. The
+/// pattern is kept unchanged, although a trailing ` *` has another meaning in Haft: there it matches any
+/// arguments.
 pub(super) fn opencode_rule(tool: &str, pattern: &str) -> Option<String> {
     match (tool, pattern) {
         (tool, "*") => Some(tool.to_owned()),

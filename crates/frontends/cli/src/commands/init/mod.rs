@@ -1,7 +1,7 @@
-//! `haft init`: the two files a project needs, from what is found in it.
+//! `haft init`: proposes a memory file and a settings file for a project.
 //!
-//! **Invariant:** what is there is never overwritten, and nothing is written
-//! before it was shown and agreed to.
+//! **Invariant:** existing files are never overwritten, and nothing is written before the user saw
+//! it and agreed.
 
 mod project_commands;
 
@@ -21,13 +21,12 @@ use serde_json::json;
 use self::project_commands::{ProjectCommand, commands};
 use crate::{args::InitArgs, run::session_spec};
 
-/// A file that would be written.
 struct PlannedFile {
     path: &'static str,
     text: String,
 }
 
-/// Files of others that say what every session should know.
+/// Existing memory files. If there is one, no other is proposed.
 const MEMORIES: [&str; 4] = ["CLAUDE.md", "AGENTS.md", ".claude/CLAUDE.md", ".haft/CLAUDE.md"];
 
 pub(crate) fn run(args: &InitArgs, options: &GlobalArgs) -> CommandExit {
@@ -47,7 +46,7 @@ pub(crate) fn run(args: &InitArgs, options: &GlobalArgs) -> CommandExit {
     }
     let may_write = !args.dry_run && (args.yes || options.json || agreed(&root, &planned, &kept)?);
     let mut written = Vec::new();
-    // JSON is for programs: they say --yes or get the plan.
+    // With `--json` a program is calling: it gets the plan, or passes `--yes`.
     if may_write && (args.yes || !options.json) {
         for file in &planned {
             create(&root, file)?;
@@ -78,7 +77,7 @@ pub(crate) fn run(args: &InitArgs, options: &GlobalArgs) -> CommandExit {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether something of the project is not in force yet.
+/// Whether some of the project's settings wait for trust.
 fn waits_for_trust(options: &GlobalArgs) -> Result<bool, CliError> {
     Ok(session_spec::premises(options)?.loaded().pending_trust.is_some())
 }
@@ -110,7 +109,7 @@ fn agreed(root: &Path, planned: &[PlannedFile], kept: &[String]) -> Result<bool,
     Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Creates a file; one that appeared meanwhile stays as it is.
+/// Creates a file. A file that appeared since the plan is left unchanged.
 fn create(root: &Path, file: &PlannedFile) -> Result<(), CliError> {
     let path = root.join(file.path);
     create_file::create(&path, &file.text).map_err(|err| {
@@ -150,7 +149,7 @@ fn agents_text(root: &Path, found: &[ProjectCommand]) -> String {
     out
 }
 
-/// Directories at the top that are not hidden and not made by a build.
+/// Top-level directories that are neither hidden nor build output.
 fn directories(root: &Path) -> Vec<String> {
     const MADE: [&str; 7] = ["target", "node_modules", "dist", "build", "out", "vendor", "__pycache__"];
     let entries = std::fs::read_dir(root).into_iter().flatten().flatten();

@@ -1,21 +1,19 @@
-//! What a project is made with, read from its own files.
+//! Finds a project's build, test, lint and format commands in its files.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-/// A command people run in a project.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct ProjectCommand {
-    /// What it is for: `build`, `test`, `lint`, `format`.
+    /// `build`, `test`, `lint` or `format`.
     pub(crate) purpose: &'static str,
     pub(crate) command: String,
-    /// The file that says so.
+    /// File name the command was derived from, for example `Cargo.toml`.
     pub(crate) from: &'static str,
 }
 
-/// The commands that the files of a project name. A file that cannot be read
-/// names none.
+/// The commands found in `root`. Unreadable files are skipped.
 pub(crate) fn commands(root: &Path) -> Vec<ProjectCommand> {
     let mut out = Vec::new();
     let has = |name: &str| root.join(name).exists();

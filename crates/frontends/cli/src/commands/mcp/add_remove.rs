@@ -19,7 +19,7 @@ pub(super) fn add(desk: &McpCommands, args: AddArgs) -> CommandExit {
     store(desk, &name, entry, scope)
 }
 
-/// The entry the flags describe.
+/// Builds the configuration entry from the flags.
 fn entry(args: AddArgs) -> Result<Map<String, Value>, CliError> {
     let looks_like_address =
         ["http://", "https://"].iter().any(|scheme| args.command_or_url.starts_with(scheme));
@@ -103,7 +103,7 @@ pub(super) fn add_json(desk: &McpCommands, name: &str, text: &str, scope: ScopeA
 
 fn store(desk: &McpCommands, name: &str, entry: Map<String, Value>, scope: ScopeArg) -> CommandExit {
     let address = ["url", "httpUrl"].iter().find_map(|key| entry.get(*key)).and_then(Value::as_str);
-    // What holds variables is an address only once they are known.
+    // A URL with variables in it can be validated only after they are expanded.
     if let Some(address) = address.filter(|it| !it.contains("${"))
         && !["http://", "https://", "ws://", "wss://"].iter().any(|it| address.starts_with(it))
     {
@@ -163,7 +163,7 @@ pub(super) fn remove(desk: &McpCommands, name: &str, scope: Option<ScopeArg>) ->
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether the file we write for a scope names this server.
+/// Whether Haft's own configuration file of this scope contains the server.
 fn holds(desk: &McpCommands, scope: McpScope, name: &str) -> bool {
     desk.premises.store.names_server(scope, name)
 }

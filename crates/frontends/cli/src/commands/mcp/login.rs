@@ -1,4 +1,4 @@
-//! `haft mcp login | logout`.
+//! `haft mcp login | logout`: OAuth login for MCP servers.
 
 use std::{
     io::ErrorKind,
@@ -11,10 +11,11 @@ use haft_mcp_client::{CallbackListener, LoginFlow, McpManager, ServerConfig, Ser
 
 use super::{McpCommands, status::find};
 
-/// How long a person may take in the browser.
+/// How long the user may take to log in with the browser.
 const TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-/// The one server, ready to be talked to.
+/// Starts one server and returns the manager with its configuration. Fails if the server is unknown or
+/// cannot be used.
 fn connect<'a>(desk: &'a McpCommands, name: &str) -> Result<(&'a McpManager, ServerConfig), CliError> {
     find(desk, name)?;
     let found = desk.servers.found();
@@ -89,12 +90,12 @@ async fn listen(port: Option<u16>) -> Result<CallbackListener, CliError> {
     Ok(listener)
 }
 
-/// Waits until somebody gives the address the browser ended up at by hand. Who
-/// gives something else is told.
+/// Waits until the user pastes the redirect URL from the browser. Invalid input gets an error message,
+/// and the wait goes on. Never returns without a terminal.
 async fn pasted(flow: &LoginFlow) -> String {
     let (send, mut lines) = tokio::sync::mpsc::channel(1);
-    // A thread of its own: a read of standard input cannot be taken back, and
-    // nothing waits for this one.
+    // A separate thread, not a runtime task: a blocking read of standard input cannot be cancelled, and
+    // the runtime would wait for it.
     let read = move || {
         for line in std::io::stdin().lines().map_while(Result::ok) {
             if send.blocking_send(line).is_err() {
@@ -114,12 +115,11 @@ async fn pasted(flow: &LoginFlow) -> String {
             );
         }
     }
-    // Nobody is there; the browser still may be.
+    // Standard input has ended; the browser can still finish the login.
     std::future::pending().await
 }
 
-/// Opens a page, if there is something to open pages with. The address goes as
-/// an argument, never through a shell.
+/// Opens a URL in the browser if possible. The URL is passed as an argument, without a shell.
 fn open(url: &str) {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let mut command = Command::new(program);

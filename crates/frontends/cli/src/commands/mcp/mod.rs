@@ -1,4 +1,4 @@
-//! `haft mcp`: servers for Haft, and Haft as a server.
+//! `haft mcp`: manages MCP servers, and runs Haft as one.
 
 mod add_remove;
 mod login;
@@ -16,11 +16,11 @@ use haft_session::{SessionEnvironment, SessionServers, journal_path};
 
 use crate::{args::McpCommand, run::session_spec};
 
-/// What commands about servers work with.
+/// Shared state of the subcommands.
 struct McpCommands {
     premises: Arc<SessionEnvironment>,
     servers: SessionServers,
-    /// Whether programs read what is printed.
+    /// Whether to print JSON.
     json: bool,
 }
 

@@ -1,5 +1,5 @@
-//! `haft mcp serve --print-config CLIENT`: what a client's configuration needs to
-//! have Haft as a server, and where it goes.
+//! `haft mcp serve --print-config CLIENT`: prints the configuration entry with which a client uses Haft
+//! as an MCP server.
 
 use std::process::ExitCode;
 
@@ -31,9 +31,9 @@ impl ConfiguredClient {
     }
 }
 
-/// Prints the entry; standard error says where it goes.
+/// Prints the entry to standard output, and the file it belongs in to standard error.
 pub(super) fn run(client: ConfiguredClient) -> CommandExit {
-    // Clients start servers with an environment of their own: the whole path is sure.
+    // Clients start servers with their own `PATH`, so the absolute path is needed.
     let program = std::env::current_exe().ok().and_then(|it| it.to_str().map(str::to_owned));
     let snippets = client_snippets("haft", program.as_deref().unwrap_or("haft"), &["mcp", "serve"]);
     let Some(snippet) = snippets.iter().find(|it| it.client == client.name()) else {

@@ -1,4 +1,4 @@
-//! `haft mcp serve`: the built-in tools for any MCP client.
+//! `haft mcp serve`: offers the built-in tools to any MCP client.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -25,12 +25,12 @@ pub(super) fn run(args: &ServeArgs, options: &GlobalArgs) -> CommandExit {
         return print_config::run(client);
     }
     match args.http {
-        // One client, one thread: the shortest way for a message.
+        // Stdio has one client: a single thread gives the lowest latency.
         None => {
             crate::run::thread_limit::check_threads()?;
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let ended = runtime.block_on(serve(args, options));
-            // A read of standard input cannot be taken back.
+            // A blocking read of standard input cannot be cancelled, so do not wait for it.
             runtime.shutdown_background();
             ended
         }
@@ -43,7 +43,8 @@ async fn serve(args: &ServeArgs, options: &GlobalArgs) -> CommandExit {
     let mut spec = session_spec::of_options(options)?;
     spec.asking = ApproverSpec::Port(Arc::new(ClientApprover::new(clients.clone())));
     spec.servers.start = ServerStart::ForHooks;
-    // Nobody knows what clients still have: every call stands for itself.
+    // The client's model may no longer have earlier results in its context, so no call may refer to
+    // them.
     spec.remembers_results = false;
     spec.has_several_clients = args.http.is_some();
     let (handle, mut events) = Session::open(spec)?;
@@ -80,7 +81,7 @@ async fn serve(args: &ServeArgs, options: &GlobalArgs) -> CommandExit {
     ended.map(|()| ExitCode::SUCCESS)
 }
 
-/// What a client may tell its model before the first call.
+/// The server instructions, which a client may show its model.
 fn instructions(cwd: &std::path::Path) -> String {
     format!(
         "Haft's tools work on the machine of this server, in {}; relative paths start there. Read a file before you \
@@ -91,8 +92,8 @@ fn instructions(cwd: &std::path::Path) -> String {
     )
 }
 
-/// The session's own tools, for somebody who sees all of them at once: what
-/// brings tools on demand and what is about other servers is left out.
+/// The tools to offer. Leaves out tools that load other tools on demand or manage MCP servers: an MCP
+/// client lists all tools at once.
 fn own_tools(pool: &Pool) -> Vec<Arc<dyn DynTool>> {
     let own = pool.tools().filter(|(name, _)| *name != ToolSearch::NAME && !needs_servers(name));
     own.map(|(_, tool)| Arc::clone(tool)).collect()
@@ -114,7 +115,7 @@ async fn over_http(server: ToolServer, args: &ServeArgs, stop: CancellationToken
     Ok(())
 }
 
-/// Who may come in.
+/// How HTTP clients authenticate.
 fn auth(args: &ServeArgs) -> Result<HttpAuth, CliError> {
     if let Some(name) = &args.token_env {
         let token = std::env::var(name).map_err(|_| format!("--token-env: {name} is not set"))?;

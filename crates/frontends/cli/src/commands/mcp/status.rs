@@ -1,4 +1,4 @@
-//! `haft mcp list | get | doctor`: how servers are, and why.
+//! `haft mcp list | get | doctor`: the state of MCP servers.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -17,23 +17,23 @@ use serde_json::{Value, json};
 
 use super::McpCommands;
 
-/// What is known about one server.
+/// State of one server.
 struct Row {
     name: String,
     scope: &'static str,
-    /// The command or the address, as written.
+    /// Command or URL, as written in the configuration.
     what: String,
-    /// The file that names it.
+    /// File that configures the server.
     place: Option<String>,
     state: &'static str,
-    /// Why, if it cannot be used.
+    /// Why the server cannot be used.
     reason: Option<String>,
     status: Option<ServerStatus>,
-    /// Its tools as a model calls them, each with the beginning of what it says.
+    /// Tools under the names the model sees, with the beginning of their description.
     offers: Vec<(String, String)>,
 }
 
-/// How much is said about the tools of a server.
+/// How much to print about a server's tools.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum ToolDetail {
     Counted,
@@ -61,7 +61,7 @@ pub(super) async fn list(desk: &McpCommands) -> CommandExit {
         shown.extend(new.iter().map(|row| row.name.clone()));
         print_bytes(out.as_bytes()).map(drop)
     };
-    // Who is quick is shown in order, and nobody waits for who is not.
+    // Servers start concurrently. Those that answer quickly are printed first, the slow ones later.
     launch(desk, None);
     connect(desk, desk.servers.manager().names(), Some(LIST_AT_ONCE)).await;
     let (late, done): (Vec<Row>, Vec<Row>) = rows(desk, None).into_iter().partition(Row::is_under_way);
@@ -93,7 +93,7 @@ pub(super) async fn doctor(desk: &McpCommands, name: Option<&str>) -> CommandExi
     show_all(desk, &rows, ToolDetail::Counted)
 }
 
-/// Everything about these servers. Fails if one of them does not work.
+/// Prints everything about these servers. Exit code 1 if one of them does not work.
 fn show_all(desk: &McpCommands, rows: &[Row], tools: ToolDetail) -> CommandExit {
     if desk.json {
         print_line(&Value::from_iter(rows.iter().map(Row::json)).to_string())?;
@@ -105,7 +105,7 @@ fn show_all(desk: &McpCommands, rows: &[Row], tools: ToolDetail) -> CommandExit 
     Ok(if all_work { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Fails with the nearest names if nobody named this server.
+/// Fails, with the nearest names, if no server has this name.
 pub(super) fn find(desk: &McpCommands, name: &str) -> Result<(), CliError> {
     let found = desk.servers.found();
     let names: Vec<&str> = found
@@ -123,12 +123,11 @@ pub(super) fn find(desk: &McpCommands, name: &str) -> Result<(), CliError> {
     Err(CliError::Message(format!("there is no MCP server named {name}{hint}")))
 }
 
-/// How long a list waits for servers, and how long before it shows what it has.
-/// `haft mcp doctor` waits as long as each of them may take.
+/// Maximum time a list waits for servers. `haft mcp doctor` waits for each server's own timeout instead.
 const LIST_TIMEOUT: Duration = Duration::from_secs(8);
 const LIST_AT_ONCE: Duration = Duration::from_millis(1500);
 
-/// Connects to all servers, or to one, and says how they are.
+/// Connects to all servers or to one, and returns their states.
 async fn look(
     desk: &McpCommands,
     only: Option<&str>,
@@ -139,7 +138,7 @@ async fn look(
     Ok(finished_rows(desk, only).await)
 }
 
-/// How servers are when nobody waits any longer; they are stopped.
+/// Returns the states after the wait, and stops the servers.
 async fn finished_rows(desk: &McpCommands, only: Option<&str>) -> Vec<Row> {
     let mut rows = rows(desk, only);
     for row in rows.iter_mut().filter(|row| row.is_under_way() && row.reason.is_none()) {
@@ -150,17 +149,17 @@ async fn finished_rows(desk: &McpCommands, only: Option<&str>) -> Vec<Row> {
     rows
 }
 
-/// Starts all servers, or one.
+/// Starts all servers or one.
 fn launch(desk: &McpCommands, only: Option<&str>) {
     let mut usable = desk.servers.found().usable;
     usable.retain(|it| only.is_none_or(|only| only == it.name));
     desk.servers.launch(usable);
 }
 
-/// Waits for servers, as long as allowed.
+/// Waits until the servers have connected or failed, at most `patience`.
 async fn connect(desk: &McpCommands, names: Vec<String>, patience: Option<Duration>) {
     let manager = desk.servers.manager();
-    // Also those whose tools are known: the question is whether they work now.
+    // Also servers whose tools are cached: the user wants to know whether they work now.
     let all = futures_util::future::join_all(names.iter().map(|name| manager.refresh(name)));
     match patience {
         Some(patience) => drop(tokio::time::timeout(patience, all).await),
@@ -168,7 +167,7 @@ async fn connect(desk: &McpCommands, names: Vec<String>, patience: Option<Durati
     }
 }
 
-/// How all servers, or one, are now.
+/// Current state of all servers or of one.
 fn rows(desk: &McpCommands, only: Option<&str>) -> Vec<Row> {
     let wanted = |name: &str| only.is_none_or(|only| only == name);
     let DiscoveredServers { waiting, problems, declared, .. } = desk.servers.found();
@@ -203,8 +202,8 @@ fn rows(desk: &McpCommands, only: Option<&str>) -> Vec<Row> {
     rows
 }
 
-/// Adds what becomes of the tools on their way to a model: what no provider
-/// takes is missing in requests, what is said otherwise there is told.
+/// Adds what happens to the tools in model requests: which are left out because no provider accepts
+/// them, and which are sent in a changed form.
 fn with_wire_notes(mut status: ServerStatus, manager: &McpManager) -> ServerStatus {
     for tool in manager.tools_of(&status.name) {
         let spec = tool.spec();
@@ -268,7 +267,7 @@ impl Row {
         }
     }
 
-    /// Whether it may still answer.
+    /// Whether the server may still connect.
     fn is_under_way(&self) -> bool {
         matches!(self.state, "starting" | "restarting")
     }
@@ -282,7 +281,7 @@ impl Row {
         style::painted(self.state, paint, style::colours())
     }
 
-    /// One line about it.
+    /// The state in one line.
     fn line(&self) -> String {
         let mut parts = vec![self.mark()];
         if let Some(status) = self.status.as_ref().filter(|_| self.state == "ready") {
@@ -297,7 +296,7 @@ impl Row {
         parts.join("  ")
     }
 
-    /// Everything about it.
+    /// All details.
     fn report(&self, tools: ToolDetail) -> String {
         let mut out = format!("{}: {}\n", style::clean(&self.name), self.mark());
         let mut line = |label: &str, said: &str| {
@@ -327,7 +326,7 @@ impl Row {
         out
     }
 
-    /// What a person can do about it, where it does not work.
+    /// What the user can do if the server does not work; `None` if it works.
     fn advice(&self) -> Option<String> {
         match self.state {
             "ready" => None,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::run::session_spec;
 
-/// One question.
+/// One test: a call, the rules, the mode.
 #[derive(Deserialize)]
 struct Row {
     tool: String,
@@ -28,12 +28,12 @@ struct Row {
     rules: BatchRules,
     #[serde(default)]
     additional_dirs: Vec<PathBuf>,
-    /// What the model of auto mode would say, if it were asked.
+    /// The answer of auto mode's classifier in this test.
     #[serde(default)]
     classifier: Option<ClassifierStub>,
 }
 
-/// What the model of auto mode says to everything.
+/// A fixed answer of auto mode's classifier.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum ClassifierStub {
@@ -61,8 +61,8 @@ struct BatchRules {
     deny: Vec<String>,
 }
 
-/// One answer per line, in order. A line that cannot be read is denied, and
-/// says why: a policy test must not pass because it was misspelt.
+/// Prints one decision per input line, in order. An invalid line is denied with the reason: a policy
+/// test must not pass because it was misspelled.
 pub(super) fn run() -> CommandExit {
     let scratch = tempfile::tempdir()?;
     let runtime = session_spec::runtime()?;

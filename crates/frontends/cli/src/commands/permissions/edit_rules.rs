@@ -1,4 +1,4 @@
-//! `haft permissions allow | ask | deny | revoke`: rules in settings files.
+//! `haft permissions allow | ask | deny | revoke`: edits rules in settings files.
 
 use std::process::ExitCode;
 
@@ -19,7 +19,7 @@ use crate::{
     run::session_spec,
 };
 
-/// Adds rules and says what they match. What cannot be read as a rule is refused.
+/// Adds rules and prints what they match. An invalid rule is an error, and no rule is added.
 pub(super) fn add(behavior: Behavior, args: &RuleArgs, options: &GlobalArgs) -> CommandExit {
     let premises = session_spec::premises(options)?;
     let of = |wanted| if wanted == behavior { args.rules.clone() } else { Vec::new() };
@@ -59,8 +59,8 @@ pub(super) fn add(behavior: Behavior, args: &RuleArgs, options: &GlobalArgs) -> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is wrong with a rule that names a tool nobody has. Tools of MCP servers are not
-/// looked up: a server may come later.
+/// The error for a rule whose tool does not exist. MCP tools and patterns are not checked, because a
+/// server may be added later.
 pub(crate) fn unknown_tool(rule: &str) -> Option<String> {
     let name = rule.split('(').next().unwrap_or_default().trim();
     if name.contains(['*', '?']) || name.starts_with("mcp__") || is_tool_name(name) {
@@ -74,8 +74,8 @@ pub(crate) fn unknown_tool(rule: &str) -> Option<String> {
     Some(format!("there is no tool {name}, so {rule} matches nothing; {hint}"))
 }
 
-/// Agrees to these rules where they wait for trust: the person has just said so, also of
-/// those that stood in a file before.
+/// Trusts these allow rules if they wait for the user's trust in the project: adding a rule on the
+/// command line counts as agreement, also for an equal rule that was already in the file.
 fn put_in_force(rules: &[String], options: &GlobalArgs) -> Result<(), CliError> {
     let premises = session_spec::premises(options)?;
     let loaded = premises.loaded();
@@ -93,7 +93,8 @@ fn put_in_force(rules: &[String], options: &GlobalArgs) -> Result<(), CliError> 
     })
 }
 
-/// Takes rules out of every file of the person and the project that has them.
+/// Removes rules from every settings file of the user and the project that contains them. Fails if no
+/// rule in force has exactly this text.
 pub(super) fn revoke(rules: &[String], options: &GlobalArgs) -> CommandExit {
     let premises = session_spec::premises(options)?;
     let policy = premises.policy()?;
@@ -120,7 +121,7 @@ pub(super) fn revoke(rules: &[String], options: &GlobalArgs) -> CommandExit {
             premises.store.remove_from_list(scope, key, texts).map_err(|err| err.to_string())?;
         }
     }
-    // A file of another program may have it too: that one is not ours to change.
+    // The rule may also be in a file of another agent, which Haft does not change.
     let left = session_spec::premises(options)?.policy()?;
     for rule in rules {
         if let Some(entry) = left.rules_as_written().iter().find(|it| *it.text == **rule) {
@@ -140,7 +141,7 @@ fn key_of(behavior: Behavior) -> &'static str {
     }
 }
 
-/// A rule in its two parts. It was read as one before.
+/// Splits a rule into tool and pattern. The rule was already parsed successfully.
 fn rule_text(rule: &str) -> RuleText {
     match rule.strip_suffix(')').and_then(|it| it.split_once('(')) {
         Some((tool, spec)) => RuleText { tool_name: tool.to_owned(), rule_content: Some(spec.to_owned()) },

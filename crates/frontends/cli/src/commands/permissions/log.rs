@@ -1,4 +1,4 @@
-//! `haft permissions log`: what was decided in a session.
+//! `haft permissions log`: prints the permission decisions of a session.
 
 use std::{collections::HashMap, process::ExitCode};
 

@@ -1,5 +1,5 @@
-//! `haft permissions`: decisions without running anything, the rules behind them,
-//! and what was decided.
+//! `haft permissions`: evaluates calls without running them, lists and edits rules, prints past
+//! decisions.
 
 mod batch_test;
 mod edit_rules;
@@ -44,7 +44,7 @@ pub(crate) fn run(command: PermissionsCommand, options: &GlobalArgs) -> CommandE
     }
 }
 
-/// A tool's name alone is no command line, and without an input there is no call.
+/// Fails if only a tool's name was given where a shell command, or a tool and its input, are expected.
 fn refuse_bare_name(name: &str, options: &GlobalArgs) -> Result<(), CliError> {
     let pool = session_spec::premises(options)?.pool()?;
     if pool.names().any(|it| it == name) {
@@ -54,8 +54,7 @@ fn refuse_bare_name(name: &str, options: &GlobalArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Shows the decision on one call; exits with 0 for allow, 1 for ask, 2 for
-/// deny, so that scripts can branch on it.
+/// Prints the decision on one call. Exit code 0 for allow, 1 for ask, 2 for deny.
 fn decide(tool: &str, input: Value, agent: Option<&str>, options: &GlobalArgs) -> CommandExit {
     let premises = session_spec::premises(options)?;
     let (policy, pool) = match agent {

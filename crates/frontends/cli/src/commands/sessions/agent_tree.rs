@@ -1,4 +1,4 @@
-//! The agents of a session as a tree, and what each cost.
+//! The sub-agents of a session as a tree, with their cost.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use haft_session::{LoggedAgent, logged_agents};
 use haft_types::text;
 use serde_json::{Value, json};
 
-/// Shows the agents below what was said, where there are any.
+/// Prints the tree of sub-agents, if there are any.
 pub(crate) fn show(log: &Path, options: &GlobalArgs) -> Result<(), CliError> {
     let agents = logged_agents(log);
     if agents.is_empty() {
@@ -29,7 +29,7 @@ pub(crate) fn show(log: &Path, options: &GlobalArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// One agent in a line, as deep as it stands.
+/// One line per agent, indented by its depth.
 fn line(agent: &LoggedAgent) -> String {
     let indent = "  ".repeat(agent.depth.max(1) as usize);
     let name = agent.name.as_deref().unwrap_or(&agent.id);
@@ -66,7 +66,7 @@ fn money(cost: &SessionCost) -> String {
     format!("{} {requests}, {price}", text::thousands(cost.requests))
 }
 
-/// What every agent cost, below what the session itself did.
+/// A table of the cost of the session itself and of each sub-agent.
 pub(crate) fn costs(main: &SessionCost, agents: &[LoggedAgent]) -> String {
     if agents.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! `haft sessions`: what was talked about in this directory.
+//! `haft sessions`: lists, shows and exports the sessions of this directory.
 
 pub(crate) mod agent_tree;
 
@@ -42,7 +42,8 @@ fn all(logs: &SessionLogs) -> Result<Vec<session_list::SessionInfo>, CliError> {
     Ok(session_list::list(&dir).map_err(|err| format!("{}: {err}", dir.display()))?)
 }
 
-/// The session that is named, or the newest, also among those of Agent SDKs.
+/// Resolves a session id: the named session (see [`resolve`]), or the newest one, including those
+/// started by Agent SDKs.
 pub(crate) fn named_or_newest(logs: &SessionLogs, named: Option<&str>) -> Result<String, CliError> {
     let mut everywhere = Vec::new();
     for dir in logs.dirs() {
@@ -57,8 +58,7 @@ pub(crate) fn named_or_newest(logs: &SessionLogs, named: Option<&str>) -> Result
     }
 }
 
-/// The session whose id begins like this, or that is called this; a single one
-/// must.
+/// The session with this id prefix or title. Fails if none or several match.
 fn resolve(logs: &SessionLogs, start: &str) -> Result<String, CliError> {
     only_one(all(logs)?, start)
 }
@@ -166,7 +166,7 @@ fn show_entry(entry: &LogEntry, options: &GlobalArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// A message as the terminal of a conversation shows it.
+/// Prints a message with the styles of the interactive terminal.
 fn show_drawn(message: &haft_types::Message) -> Result<(), CliError> {
     let printer = haft_console::style::printer();
     for block in &message.content {
@@ -195,8 +195,8 @@ fn show_drawn(message: &haft_types::Message) -> Result<(), CliError> {
     Ok(())
 }
 
-/// What is worth knowing about how a call went: who was asked or said no, and
-/// where it took long.
+/// What is notable about a call: prompts, denials, and phases that took a second or longer. `None` if
+/// nothing is.
 fn shown_call(call: &CallFinishedLine) -> Option<String> {
     const LONG: u64 = 1_000_000;
     let seconds = |micros: u64| format!("{:.1} s", std::time::Duration::from_micros(micros).as_secs_f64());
@@ -219,7 +219,7 @@ fn shown_call(call: &CallFinishedLine) -> Option<String> {
 }
 
 fn search(logs: &SessionLogs, wanted: &str, options: &GlobalArgs) -> CommandExit {
-    /// Of one session.
+    /// Maximum number of matches printed per session.
     const MOST: usize = 5;
     let mut nothing = true;
     for it in all(logs)? {

@@ -1,25 +1,24 @@
-//! Results of looking, printed whole: as the command a person would reach for.
+//! Prints results of read-only tools in the format of the corresponding command: `cat -n`, `rg`, `tree`.
 
 use haft_console::style::{clean, painted};
 use haft_tool_runtime::CallReport;
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
-/// What goes to standard output, and what is worth knowing beside it.
+/// A result split into standard output and remarks.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub(crate) struct Listing {
-    /// The answer itself.
+    /// For standard output.
     pub(crate) body: String,
-    /// Remarks about it: what was cut, what was not looked at.
+    /// For standard error: what was cut off or skipped.
     pub(crate) notes: Vec<String>,
 }
 
-/// How it is shown.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Look {
-    /// For another program.
+    /// Without colours, for another program.
     Plain,
-    /// For a terminal.
+    /// With colours, for a terminal.
     Coloured,
 }
 
@@ -29,7 +28,7 @@ impl Look {
     }
 }
 
-/// The listing of a call that looked at something; `None` for other tools.
+/// The listing of a result of a read-only tool; `None` for other tools.
 pub(crate) fn of(report: &CallReport, input: &Value, look: Look) -> Option<Listing> {
     let data = report.data.as_ref()?;
     let said = report.content.to_text();
@@ -56,7 +55,7 @@ pub(crate) fn of(report: &CallReport, input: &Value, look: Look) -> Option<Listi
     }
 }
 
-/// A page, all of the part that was fetched; what it is and where more is beside it.
+/// The fetched part of a web page. Its URL and the offset of the rest are remarks.
 fn page(data: &Value, look: Look) -> Listing {
     let word = |name: &str| data[name].as_str().unwrap_or_default();
     let size = haft_types::text::thousands(data["bytes"].as_u64().unwrap_or(0));
@@ -74,7 +73,7 @@ fn page(data: &Value, look: Look) -> Listing {
     Listing { body: if look == Look::Plain { body } else { clean(&body) }, notes }
 }
 
-/// Pages that were found: title, address, and what they say.
+/// Web search results: title, URL, excerpt.
 fn found(data: &Value, look: Look) -> Listing {
     let mut body = String::new();
     for hit in data["results"].as_array().into_iter().flatten() {
@@ -101,7 +100,7 @@ fn texts(list: &Value) -> impl Iterator<Item = String> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned)
 }
 
-/// What a command printed, all of it, as if it had run in the person's shell.
+/// The complete output of a command, as the user's shell would print it.
 fn command(data: &Value, printed: &str, look: Look) -> Listing {
     let whole = data["persistedOutputPath"].as_str().and_then(|path| std::fs::read(path).ok());
     let whole = whole.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -118,7 +117,7 @@ fn command(data: &Value, printed: &str, look: Look) -> Listing {
     Listing { body: if look == Look::Plain { body } else { clean(&body) }, notes }
 }
 
-/// Like `cat -n`.
+/// Lines with numbers, like `cat -n`.
 fn numbered(file: &Value, look: Look) -> Listing {
     let first = file["startLine"].as_u64().unwrap_or(1);
     let count = usize::try_from(file["numLines"].as_u64().unwrap_or(0)).unwrap_or(usize::MAX);
@@ -133,14 +132,13 @@ fn numbered(file: &Value, look: Look) -> Listing {
     Listing { body, notes: notes.map(str::to_owned).collect() }
 }
 
-/// One file name per line.
 fn names(data: &Value) -> String {
     let names: Vec<&str> =
         data["filenames"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     names.join("\n")
 }
 
-/// What the model is told is the answer and then the remarks.
+/// The model's text consists of the result and then the remarks; this splits them.
 fn with_notes(body: String, said: &str) -> Listing {
     let rest = said.strip_prefix(body.as_str()).unwrap_or(said).trim_start_matches('\n');
     let notes = rest.lines().map(str::to_owned).collect();
@@ -151,7 +149,7 @@ fn ended(text: &str) -> String {
     if text.is_empty() || text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") }
 }
 
-/// Like `rg` on a terminal: a heading per file, numbers and matches in colours.
+/// Like `rg` on a terminal: a heading per file, coloured line numbers and matches.
 fn coloured(body: &str, data: &Value, input: &Value) -> String {
     let paths: Vec<&str> =
         data["filenames"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -179,7 +177,7 @@ fn coloured(body: &str, data: &Value, input: &Value) -> String {
     out
 }
 
-/// `12:text` or `12-text`, if it has a number at all.
+/// Colours a line `12:text` or `12-text`. A line without a number is returned unchanged.
 fn hit(line: &str, regex: Option<&Regex>) -> String {
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     let (number, text) = line.split_at(digits);
@@ -204,8 +202,8 @@ fn highlighted(text: &str, regex: Option<&Regex>) -> String {
     out
 }
 
-/// The pattern of the call, to mark what it found. What this engine does not
-/// take is simply not marked.
+/// The call's search pattern, for highlighting. A pattern this regex engine does not support is not
+/// highlighted.
 fn highlighter(input: &Value) -> Option<Regex> {
     let pattern = input["pattern"].as_str()?;
     let ignore_case = input["-i"] == true;
@@ -218,7 +216,7 @@ fn painted_path(line: &str, paths: &[&str]) -> String {
     format!("{}{}\n", painted(&clean(path), "35", true), clean(&line[path.len()..]))
 }
 
-/// Like `tree`.
+/// An indented directory tree, like `tree`.
 fn tree(data: &Value, said: &str, look: Look) -> Listing {
     let lines: Vec<&str> = data["tree"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let top = data["path"].as_str().unwrap_or("./");
@@ -240,7 +238,7 @@ fn level(line: &str) -> usize {
     (line.len() - line.trim_start_matches(' ').len()) / 2
 }
 
-/// The lines that lead to an entry: one column per level.
+/// The tree's connecting lines in front of an entry, one column per level.
 fn branches(lines: &[&str], at: usize) -> String {
     let depth = level(lines[at]);
     let goes_on = |wanted: usize| {

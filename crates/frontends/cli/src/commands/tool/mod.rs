@@ -1,4 +1,4 @@
-//! `haft tool list | describe | call | run`.
+//! `haft tool list | describe | call | run`: lists the tools and calls them without a model.
 
 mod listing;
 
@@ -43,14 +43,14 @@ pub(crate) fn run(command: ToolCommand, options: &GlobalArgs) -> CommandExit {
     }
 }
 
-/// Whether the tools of MCP servers are among those that are shown.
+/// Whether to include the tools of MCP servers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum WithServers {
     IfAny,
     No,
 }
 
-/// The tools, without anything that could call them.
+/// The tools for listing only; they cannot be called.
 fn pool(options: &GlobalArgs, wanted: WithServers) -> Result<Pool, CliError> {
     let premises = session_spec::premises(options)?;
     if wanted == WithServers::No {
@@ -79,7 +79,7 @@ fn list(options: &GlobalArgs) -> CommandExit {
     print_bytes(out.as_bytes())
 }
 
-/// Doc comments are wrapped; a list wants one line.
+/// The first sentence of a description on one line.
 fn first_sentence(description: &str) -> String {
     let flat = description.split_whitespace().collect::<Vec<_>>().join(" ");
     let end = flat.find(". ").map_or(flat.len(), |end| end + 1);
@@ -151,7 +151,8 @@ fn description_for_people(tool: &dyn DynTool) -> String {
     out
 }
 
-/// JSON, `@file` or `-`.
+/// Parses input given as JSON text, as `@file`, or as `-` for standard input. Reads the file or standard
+/// input to its end.
 pub(crate) fn read_input(text: &str) -> Result<Value, CliError> {
     let (source, text) = match text.strip_prefix('@') {
         Some(path) => {
@@ -168,7 +169,7 @@ pub(crate) fn read_input(text: &str) -> Result<Value, CliError> {
     serde_json::from_str(&text).map_err(|err| CliError::Message(format!("{source} is not JSON: {err}")))
 }
 
-/// A session that only runs calls.
+/// Spec of a session without a model that only runs tool calls.
 fn call_spec(servers: &ToolServerArgs, options: &GlobalArgs) -> Result<SessionSpec, CliError> {
     let mut spec = session_spec::of_options(options)?;
     spec.servers.start = ServerStart::OnDemand;
@@ -204,7 +205,7 @@ async fn call(
     }
     let tool_use = ToolUse { id: "call-1".into(), name, input: input.clone() };
     let reports = handle.run_calls(vec![tool_use], cancel).await;
-    // Everything that was told until now is shown before the result.
+    // Closing waits until all earlier events were printed, so they appear before the result.
     handle.close().await;
     shown.await.ok();
     let failed = reports.is_empty() || reports.iter().any(|report| report.error.is_some());
@@ -218,8 +219,7 @@ async fn call(
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Shows how far calls are, asks the person what is asked, and says what they
-/// should know.
+/// Prints progress and notices, and asks the user for permissions, until the session closes.
 async fn watch(mut events: EventStream, handle: SessionHandle) {
     let (mut tail, mut answers) = (LiveTail::default(), ConsoleAnswerer::new(handle));
     while let Some(event) = events.next().await {
@@ -239,7 +239,7 @@ async fn watch(mut events: EventStream, handle: SessionHandle) {
     tail.end();
 }
 
-/// The files an input names, wherever it does.
+/// All file paths in a tool input, at any depth.
 fn named_files(input: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let mut todo = vec![input];
@@ -259,8 +259,8 @@ fn named_files(input: &Value) -> Vec<String> {
     found
 }
 
-/// The answer to standard output, remarks about it to standard error. What
-/// failed prints why, as the answer.
+/// Prints the result to standard output and remarks to standard error. For a failed call the reason is
+/// the result.
 fn print_for_people(report: &CallReport, input: &Value) -> Result<(), CliError> {
     let colours = style::colours();
     let look = if colours { Look::Coloured } else { Look::Plain };
@@ -285,8 +285,8 @@ fn for_people(report: &CallReport, colours: bool) -> String {
     style::text(&rendered, colours)
 }
 
-/// A call that was not allowed, with what the person can do about it instead of
-/// what a model should.
+/// The message for a denied call: tells the user (not a model) what to do. `None` if the call was not
+/// denied.
 fn refusal_for_people(report: &CallReport) -> Option<String> {
     let decision = report.decision.as_ref().filter(|_| report.error == Some(ErrorKind::Denied))?;
     let way_out = decision.way_out.as_ref()?;
@@ -295,14 +295,14 @@ fn refusal_for_people(report: &CallReport) -> Option<String> {
 
 fn json_line(report: &CallReport) -> String {
     serde_json::to_string(report).unwrap_or_else(|err| {
-        // A report is plain data; if it ever does not serialise, say that as a report.
+        // A report always serialises; if it ever does not, report that as the call's error.
         json!({"id": report.id, "name": report.name, "content": [], "is_error": true,
                "error_kind": "internal", "data": err.to_string()})
         .to_string()
     })
 }
 
-/// One call as scripts write it.
+/// One line of the input of `haft tool run`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ScriptedCall {
@@ -376,7 +376,8 @@ async fn run_line(
         }
     }
     let mut reports = handle.run_calls(uses, cancel.clone()).await;
-    // Positions of the unreadable ones are those in the line, smallest first.
+    // `at` is the index in the input line, and `bad` is sorted, so each insertion lands at the right
+    // index.
     for (at, report) in bad {
         reports.insert(at.min(reports.len()), report);
     }
@@ -388,7 +389,7 @@ fn unreadable(id: String, problem: &str) -> CallReport {
     CallReport::refused(id.into(), String::new(), ErrorKind::InvalidInput, message)
 }
 
-/// A signal interrupts the calls; a second one ends the program.
+/// The returned token is cancelled by the first SIGINT or SIGTERM; the second ends the program at once.
 pub(crate) fn cancel_on_interrupt() -> CancellationToken {
     Interrupt::listen().cancel
 }
