@@ -128,7 +128,7 @@ impl ProcessOwner {
 
     /// Records the pid of an announced process and sets its tag.
     pub fn started(&self, mark: &ProcessTag, pid: Pid) -> ProcessId {
-        mark.put_on(pid);
+        mark.apply_to(pid);
         let group = pid;
         let pid = pid.as_raw_pid();
         let id = procfs::stat(pid).map_or(ProcessId { pid, start: 0 }, |stat| stat.id);

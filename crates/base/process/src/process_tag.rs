@@ -46,7 +46,7 @@ impl ProcessTag {
 
     /// Sets the limit on a process that was just started; its children inherit it. Errors are ignored:
     /// then only the cookie identifies the process.
-    pub(crate) fn put_on(&self, pid: Pid) {
+    pub(crate) fn apply_to(&self, pid: Pid) {
         self.limit(Some(pid));
     }
 

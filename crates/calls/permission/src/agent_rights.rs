@@ -196,7 +196,7 @@ impl Policy {
     }
 
     /// Why the agent must not change files at this path; `None` if it may.
-    pub(crate) fn keeps_out_of(&self, path: &Path) -> Option<String> {
+    pub(crate) fn exclusion_reason(&self, path: &Path) -> Option<String> {
         let kept_out = self.inner.agent.as_ref()?.kept_out.as_ref()?;
         kept_out.covers(path).then(|| {
             format!(
@@ -237,10 +237,10 @@ impl Policy {
     fn summary(&self) -> String {
         let mut out = format!("{}: mode {}", self.agent_name(), self.mode);
         let inherited = self.parent().map_or(0, |parent| {
-            parent.rules_as_written().iter().filter(|rule| rule.behavior == Behavior::Allow).count()
+            parent.source_rules().iter().filter(|rule| rule.behavior == Behavior::Allow).count()
         });
         for behavior in [Behavior::Deny, Behavior::Ask, Behavior::Allow] {
-            let mut texts = self.rules_as_written().iter().filter(|rule| rule.behavior == behavior);
+            let mut texts = self.source_rules().iter().filter(|rule| rule.behavior == behavior);
             if behavior == Behavior::Allow && 0 < inherited {
                 texts.nth(inherited - 1);
             }

@@ -195,7 +195,7 @@ impl Decision {
     }
 
     /// Converts `ask` to `deny` when no approver is available. The reason is for the model;
-    /// [`Decision::way_out`] tells the user how to allow it.
+    /// [`Decision::remedy`] tells the user how to allow it.
     pub fn unattended(mut self) -> Self {
         if self.behavior == Behavior::Ask {
             self.was_open = self.standing == DecisionStrength::Open;
@@ -214,20 +214,20 @@ impl Decision {
     }
 
     /// Whether it asks in every mode: an ask rule, a hook or the tool requires it.
-    pub fn insists(&self) -> bool {
+    pub fn must_ask(&self) -> bool {
         self.standing == DecisionStrength::Firm
     }
 
     /// The ask rule that requires the prompt, if it is one.
     pub fn matched_ask_rule(&self) -> Option<&str> {
         match &self.source {
-            DecisionSource::Rule(rule) if self.insists() => Some(rule),
+            DecisionSource::Rule(rule) if self.must_ask() => Some(rule),
             _ => None,
         }
     }
 
     /// How the user can allow a call like this, once or permanently: flags and commands to paste.
-    pub fn way_out(&self) -> String {
+    pub fn remedy(&self) -> String {
         let rules = self.suggestions.iter().filter_map(|update| match update {
             PermissionUpdate::AddRules(list) => Some(&list.rules),
             _ => None,

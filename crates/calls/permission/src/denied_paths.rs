@@ -31,7 +31,7 @@ impl Policy {
     pub fn fence(&self, cwd: &Path, home: Option<&Path>) -> PathRestrictions {
         let mut fence = PathRestrictions::default();
         for level in levels(self) {
-            add(level, &level.anchors_at(cwd, home), &mut fence);
+            add(level, &level.resolved_at(cwd, home), &mut fence);
         }
         for list in [&mut fence.unreadable, &mut fence.unchangeable] {
             list.sort();

@@ -102,7 +102,7 @@ impl LivePermissions {
         I: IntoIterator<Item = String>,
     {
         self.change(|policy| {
-            let known = policy.rules_as_written();
+            let known = policy.source_rules();
             let is_new = |text: &String| {
                 !known.iter().any(|it| {
                     it.behavior == Behavior::Deny && *it.text == **text && it.origin.label == origin.label

@@ -214,7 +214,7 @@ impl Policy {
     }
 
     /// The rules, without those of parent agents.
-    pub fn rules_as_written(&self) -> &[RuleEntry] {
+    pub fn source_rules(&self) -> &[RuleEntry] {
         &self.inner.blueprint.rules
     }
 
@@ -227,7 +227,7 @@ impl Policy {
         };
         let above = || {
             let agent = self.inner.agent.as_ref()?;
-            let handed = agent.parent.is_agent() && agent.received.speaks_about(tool);
+            let handed = agent.parent.is_agent() && agent.received.concerns_tool(tool);
             if handed { agent.parent.parent()?.removes(tool) } else { agent.parent.removes(tool) }
         };
         own().or_else(above)
@@ -300,10 +300,10 @@ impl Policy {
 
     /// The resolved directories, cached between calls.
     pub(crate) fn anchors(&self, cx: &CallContext) -> Arc<ResolvedDirs> {
-        self.anchors_at(&cx.cwd, cx.home.as_deref())
+        self.resolved_at(&cx.cwd, cx.home.as_deref())
     }
 
-    pub(crate) fn anchors_at(&self, cwd: &Path, home: Option<&Path>) -> Arc<ResolvedDirs> {
+    pub(crate) fn resolved_at(&self, cwd: &Path, home: Option<&Path>) -> Arc<ResolvedDirs> {
         let places = &self.inner.blueprint.places;
         let cwd = places.workspace.as_deref().unwrap_or(cwd);
         let home = places.home.as_deref().or(home);
@@ -330,7 +330,7 @@ impl Policy {
         anchors.checkouts_now(sets().flat_map(RuleSet::forbidding_roots))
     }
 
-    pub(crate) fn held_back(&self) -> Option<&RuleSet> {
+    pub(crate) fn delegated_rules(&self) -> Option<&RuleSet> {
         self.inner.held_back.as_ref()
     }
 

@@ -94,7 +94,7 @@ impl CallReadScope {
             let mut trees = self.declared.clone();
             let forbidden: Vec<ForbiddenReads> = levels(&self.policy)
                 .map(|level| {
-                    let anchors = level.anchors_at(&self.cx.cwd, self.cx.home.as_deref());
+                    let anchors = level.resolved_at(&self.cx.cwd, self.cx.home.as_deref());
                     trees.extend(anchors.readable_trees().map(Path::to_owned));
                     level.rules().paths(&anchors).forbidden_reads(self.answered == ResolvedAsks::AskRules)
                 })

@@ -107,8 +107,8 @@ impl RuleSet {
     }
 
     /// Whether a rule is about this tool, or about what such tools touch.
-    pub(crate) fn speaks_about(&self, tool: &str) -> bool {
-        let family = rule::speaks_for(tool);
+    pub(crate) fn concerns_tool(&self, tool: &str) -> bool {
+        let family = rule::family_for_tool(tool);
         self.rules.iter().any(|rule| {
             rule.name.exact().is_some_and(|name| Some(name) == family)
                 || rule.name.matches(tool, rule.entry.behavior, &self.names)

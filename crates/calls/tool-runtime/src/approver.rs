@@ -126,10 +126,10 @@ impl PermissionAnswer {
     }
 }
 
-/// The approver of unattended sessions: denies every prompt at once. [`CallDecision::way_out`] tells the
+/// The approver of unattended sessions: denies every prompt at once. [`CallDecision::remedy`] tells the
 /// user which rule would have allowed the call; the model is not told.
 ///
-/// [`CallDecision::way_out`]: crate::CallDecision::way_out
+/// [`CallDecision::remedy`]: crate::CallDecision::way_out
 #[derive(Clone, Copy, Debug)]
 pub struct NoApprover;
 

@@ -84,7 +84,7 @@ pub enum AnsweredBy {
 
 impl ApprovalRecord {
     /// Whether an approver (user, host or hook) answered the prompt.
-    pub fn reached_somebody(self) -> bool {
+    pub fn was_answered(self) -> bool {
         self.answered_by != AnsweredBy::Nobody
     }
 
@@ -107,7 +107,7 @@ impl CallDecision {
             DecisionSource::Classifier => ("classifier", None),
             DecisionSource::Other => ("none", None),
         };
-        let way_out = (decision.behavior == Behavior::Ask).then(|| decision.way_out());
+        let way_out = (decision.behavior == Behavior::Ask).then(|| decision.remedy());
         // For an allowed call the source and the rule are reason enough.
         let reason = match decision.behavior {
             Behavior::Allow => String::new(),

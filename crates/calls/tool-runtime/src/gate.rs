@@ -121,7 +121,13 @@ impl Gate {
 
     /// Turns the decision into a prompt if the user denied the identical call (tool and input) to
     /// another agent, even where the permission mode would allow it.
-    fn cautious(&self, decision: Decision, tool: &str, input: &Value, agent: &AgentId) -> Decision {
+    fn escalate_after_rejection(
+        &self,
+        decision: Decision,
+        tool: &str,
+        input: &Value,
+        agent: &AgentId,
+    ) -> Decision {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |it: &&RejectedCall| it.agent != *agent && it.tool == tool && it.input == *input;
         match refused.iter().rev().find(same) {
@@ -259,7 +265,7 @@ impl Gate {
             return None;
         }
         let decision = policy.judge(tool.name(), call, cx, &HookOpinion::None);
-        let decision = self.cautious(decision, tool.name(), call.input(), &cx.agent_id);
+        let decision = self.escalate_after_rejection(decision, tool.name(), call.input(), &cx.agent_id);
         self.permissions.foresee(&decision, tool.name(), call).await
     }
 
@@ -291,7 +297,7 @@ impl Gate {
     }
 
     /// Stage three: runs the pre-tool hooks and applies their rewrite, if the tool accepts it.
-    pub(crate) async fn hooked(
+    pub(crate) async fn run_pre_hooks(
         &self,
         tool: &Arc<dyn DynTool>,
         call: Box<dyn DynCall>,
@@ -343,7 +349,7 @@ impl Gate {
     ) -> Result<(Box<dyn DynCall>, Permit), CallStageError> {
         let HookedCall { call, opinion, foreseen, .. } = hooked;
         let decision = self.permissions.policy().judge(tool.name(), call.as_ref(), cx, &opinion);
-        let decision = self.cautious(decision, tool.name(), call.input(), &cx.agent_id);
+        let decision = self.escalate_after_rejection(decision, tool.name(), call.input(), &cx.agent_id);
         let decision = self.permissions.classify(decision, tool.name(), call.as_ref(), foreseen).await;
         let told = decided.insert(Box::new(CallDecision::from_decision(&decision)));
         let decision = match decision.permit() {
@@ -397,7 +403,7 @@ impl Gate {
     /// Asks the local approver on behalf of a remote machine's rules ([`Decision::elsewhere`]). The
     /// answer grants no permission on this machine. In `dontAsk` mode, and without an approver, the
     /// answer is a denial.
-    pub async fn ask_elsewhere(&self, question: Arc<PermissionQuestion>) -> PermissionAnswer {
+    pub async fn ask_for_remote_host(&self, question: Arc<PermissionQuestion>) -> PermissionAnswer {
         if self.mode() == PermissionMode::DontAsk {
             NoApprover.ask(question).await
         } else {

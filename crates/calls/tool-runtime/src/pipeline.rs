@@ -166,7 +166,7 @@ impl Pipeline {
         let tool = &called.tool;
         tracing::debug!(call = %cx.call_id, tool = tool.name(), "a call begins");
         call.validate(&cx)?; //                                                 2 check the input
-        let hooked = unless_interrupted(tool, &cx, self.gate.hooked(tool, call, &cx));
+        let hooked = unless_interrupted(tool, &cx, self.gate.run_pre_hooks(tool, call, &cx));
         let hooked = hooked.await; //                                           3 pre-hooks
         trace.timing.hooks = lap.next();
         let mut hooked = hooked?;

@@ -198,7 +198,7 @@ impl Pool {
     }
 
     /// Adds an explanation for tools that are not in the pool.
-    pub fn explaining(self, why_absent: AbsenceReason) -> Self {
+    pub fn with_absence_reasons(self, why_absent: AbsenceReason) -> Self {
         Self { why_absent: Some(why_absent), ..self }
     }
 

@@ -118,11 +118,11 @@ impl Agent {
     ) -> (Self, mpsc::UnboundedReceiver<AgentEvent>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let listener: AgentListener = Arc::new(move |event| drop(sender.send(event)));
-        (Self::told_to(listener, provider, tools, conversation, settings, prompt), receiver)
+        (Self::with_listener(listener, provider, tools, conversation, settings, prompt), receiver)
     }
 
     /// Like [`Agent::new`], with a listener that is called for each event.
-    pub fn told_to(
+    pub fn with_listener(
         events: AgentListener,
         provider: Arc<dyn Provider>,
         tools: CallSession,
@@ -243,7 +243,7 @@ impl Agent {
             Some(Ok(())) => self.work(&mut run, cancel).await,
             Some(Err(blocked)) => EndReason::Stopped(blocked),
             None => {
-                self.overhear(kept);
+                self.add_context(kept);
                 EndReason::Interrupted
             }
         };
@@ -294,7 +294,7 @@ impl Agent {
     }
 
     /// Adds input to the conversation without asking the model.
-    pub fn overhear(&mut self, input: UserInput) {
+    pub fn add_context(&mut self, input: UserInput) {
         let words = input.to_text();
         // Reports of sub-agents and commands do not come from the user.
         let is_of_peer = input.origin.as_ref().is_some_and(|it| it["kind"] == "peer");
@@ -322,7 +322,7 @@ impl Agent {
     async fn hear(&mut self, input: UserInput) -> Result<(), String> {
         if self.tools.agent_id.child().is_some() {
             // The input comes from another agent, not from the user.
-            self.overhear(input);
+            self.add_context(input);
             return Ok(());
         }
         let event = UserPromptSubmit { prompt: input.to_text(), source: None, session_title: None };
@@ -333,7 +333,7 @@ impl Agent {
         if let Some(stop) = outcome.stop {
             return Err(stop.reason);
         }
-        self.overhear(input);
+        self.add_context(input);
         for context in outcome.additional_context {
             self.say(Message::user(context), InjectionReason::Context);
         }
@@ -477,7 +477,7 @@ impl Agent {
                 {
                     return Ok(());
                 }
-                let notice = self.no_room();
+                let notice = self.out_of_room();
                 self.tell(AgentEvent::Notice(notice));
                 Err(EndReason::Failed(error))
             }
@@ -518,7 +518,7 @@ impl Agent {
     fn hear_meanwhile(&mut self) {
         for input in self.inbox.take() {
             self.repeats.reset();
-            self.overhear(input);
+            self.add_context(input);
         }
     }
 

@@ -53,7 +53,7 @@ pub enum CompactionOutcome {
 
 impl Agent {
     /// The deferred calls of the last answer.
-    pub fn left_for_later(&self) -> Vec<ToolUse> {
+    pub fn deferred_calls(&self) -> Vec<ToolUse> {
         let [.., asked, answered] = self.conversation.messages() else { return Vec::new() };
         let is_left = |id: &CallId| {
             self.left.contains(id)
@@ -99,7 +99,7 @@ impl Agent {
         let mut run = TurnProgress::new(self.spending.usage);
         self.repeats.reset();
         self.tell(AgentEvent::Started);
-        let calls = self.left_for_later();
+        let calls = self.deferred_calls();
         self.tools.witness = Some(self.conversation.witness());
         let reports = self.tools.run_message(calls.clone(), cancel).await;
         let done: Vec<AnsweredCall> =

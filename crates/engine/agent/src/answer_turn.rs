@@ -124,7 +124,7 @@ impl Agent {
                     }
                     Some(Err(error)) if answer.calls.is_empty() => {
                         self.spending.api_time += started.elapsed();
-                        self.settle_begun(&mut answer);
+                        self.settle_partial_answer(&mut answer);
                         self.withdraw(&mut answer);
                         return Err(NoAnswer::Failed(error));
                     }
@@ -138,7 +138,7 @@ impl Agent {
                         // Before the calls run: sub-agents need the reserved money, and nothing is lost
                         // if the process is killed.
                         self.window_held(&answer.usage);
-                        self.settle_begun(&mut answer);
+                        self.settle_partial_answer(&mut answer);
                         self.spending.api_time += started.elapsed();
                         streaming = false;
                         answer.open = false;
@@ -233,7 +233,7 @@ impl Agent {
         };
         answer.forget_early();
         if has_spoken || !withdrawn.blocks.is_empty() || !withdrawn.calls.is_empty() {
-            self.keep_words(ShownReason::BrokenOff, &withdrawn.message_id, shown);
+            self.store_unsent_text(ShownReason::BrokenOff, &withdrawn.message_id, shown);
             self.tell(AgentEvent::Withdrawn(withdrawn));
         }
     }
@@ -373,7 +373,7 @@ impl Agent {
         executor: &Executor,
         mut answer: IncomingAnswer,
     ) -> Result<EndedAnswer, NoAnswer> {
-        self.settle_begun(&mut answer);
+        self.settle_partial_answer(&mut answer);
         let mut changes = executor.committed().to_vec();
         changes.append(&mut answer.changes);
         self.tools.state.apply(&changes);
@@ -411,12 +411,12 @@ impl Agent {
         mut answer: IncomingAnswer,
     ) -> Vec<Arc<AnsweredCall>> {
         self.settle_blocks(&mut answer);
-        self.keep_words(ShownReason::Interrupted, &answer.message_id, answer.words.take_thought());
+        self.store_unsent_text(ShownReason::Interrupted, &answer.message_id, answer.words.take_thought());
         if !answer.words.text.trim().is_empty() {
             let text = std::mem::take(&mut answer.words.text);
             self.add_block(MessageBlock::Text { text }, &mut answer);
         }
-        self.settle_begun(&mut answer);
+        self.settle_partial_answer(&mut answer);
         executor.close();
         answer.open = false;
         while let Some((number, report)) = executor.next().await {
@@ -439,7 +439,7 @@ impl Agent {
         cancel: &CancellationToken,
     ) -> Result<Result<(), LimitReached>, NoAnswer> {
         tokio::select! {
-            afforded = self.afford(request) => Ok(afforded),
+            afforded = self.reserve_budget(request) => Ok(afforded),
             () = cancel.cancelled() => Err(NoAnswer::Interrupted(Vec::new())),
         }
     }

@@ -159,7 +159,7 @@ impl Budget {
     }
 
     /// Adds the cost of the agent's own request, which it has counted already.
-    pub(crate) fn note_own(&self, paid: RequestCost) {
+    pub(crate) fn record_own_request(&self, paid: RequestCost) {
         let mut page = self.page();
         page.usd_left = page.usd_left.map(|left| left - paid.usd);
         page.settled.push(paid);
@@ -174,7 +174,7 @@ impl Budget {
     }
 
     /// Takes the costs that were counted since the last call, one per request.
-    pub fn take_settled(&self) -> Vec<RequestCost> {
+    pub fn drain_settled(&self) -> Vec<RequestCost> {
         std::mem::take(&mut self.page().settled)
     }
 
@@ -333,8 +333,8 @@ mod tests {
         ledger.settle(&mut spending, &limits);
         assert_eq!((spending.usage.input_tokens, spending.usage.output_tokens), (6, 4));
         assert!((spending.usd - 1.1).abs() < 1e-9 && !ledger.has_money());
-        assert_eq!(ledger.take_settled().len(), 2);
-        assert_eq!(ledger.take_settled().len(), 0);
+        assert_eq!(ledger.drain_settled().len(), 2);
+        assert_eq!(ledger.drain_settled().len(), 0);
     }
 
     /// Many requests at once, each of which costs what it set aside at most:

@@ -37,7 +37,7 @@ impl Agent {
 
     /// Reserves money for a request, if the agent is charged to another budget. May lower the request's
     /// output limit.
-    pub(crate) async fn afford(&mut self, request: &mut Request) -> Result<(), LimitReached> {
+    pub(crate) async fn reserve_budget(&mut self, request: &mut Request) -> Result<(), LimitReached> {
         let price = self.provider.info(&request.model).price;
         let Some(price) = price else { return Ok(()) };
         if self.patron.is_none() && self.ledger.limit().is_none() {
@@ -60,12 +60,12 @@ impl Agent {
     pub(crate) fn bill(&self, paid: RequestCost) {
         match &self.patron {
             Some(payer) => payer.add_answer(paid),
-            None => self.ledger.note_own(paid),
+            None => self.ledger.record_own_request(paid),
         }
     }
 
     /// Releases the rest of the money reserved for the finished request.
-    pub(crate) fn free_money(&mut self) {
+    pub(crate) fn release_reservation(&mut self) {
         self.reserved = None;
     }
 
@@ -102,7 +102,7 @@ impl Agent {
     }
 
     /// Demands a final answer in text; tool calls in it are not run. Returns its text, if there is any.
-    pub async fn final_words(&mut self, demand: &str, cancel: &CancellationToken) -> Option<String> {
+    pub async fn request_final_text(&mut self, demand: &str, cancel: &CancellationToken) -> Option<String> {
         self.say(Message::user(demand), InjectionReason::Demand);
         self.calls_are_over = true;
         self.spending.turns += 1;

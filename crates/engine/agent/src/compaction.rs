@@ -98,7 +98,7 @@ impl Agent {
     }
 
     /// Error message when nothing can be shortened any more.
-    pub(crate) fn no_room(&mut self) -> String {
+    pub(crate) fn out_of_room(&mut self) -> String {
         let request = self.request();
         let (tokens, window) = (self.provider.estimate_tokens(&request), self.window());
         format!(

@@ -29,7 +29,7 @@ pub(crate) struct UsedTokens {
 
 impl Agent {
     /// Charges and logs an answer, also a partial one, once.
-    pub(crate) fn settle_begun(&mut self, answer: &mut IncomingAnswer) {
+    pub(crate) fn settle_partial_answer(&mut self, answer: &mut IncomingAnswer) {
         self.pay(answer);
         if let Some(used) = answer.paid.filter(|_| !std::mem::replace(&mut answer.is_settled, true)) {
             self.settle(answer.sent.take().as_ref(), used, RequestPurpose::Answer);
@@ -41,7 +41,7 @@ impl Agent {
         if !answer.message_id.is_empty() && answer.paid.is_none() {
             answer.paid = Some(self.charge(&answer.model, answer.usage));
         }
-        self.free_money();
+        self.release_reservation();
     }
 
     /// Charges a broken answer that is requested again: the provider bills what it has counted.

@@ -69,7 +69,7 @@ impl ShownContent {
 
 impl Agent {
     /// Logs that the next message contains the report of a run.
-    pub fn note_heard(&mut self, run: String) {
+    pub fn record_report(&mut self, run: String) {
         self.note(LogState::RunHeard { run });
     }
 
@@ -88,7 +88,7 @@ impl Agent {
     }
 
     /// Logs text of an answer that is not part of any message.
-    pub(crate) fn keep_words(&mut self, why: ShownReason, answer: &str, pieces: Vec<ShownContent>) {
+    pub(crate) fn store_unsent_text(&mut self, why: ShownReason, answer: &str, pieces: Vec<ShownContent>) {
         self.keep_shown(ShownLine { why, name: answer.to_owned(), typed: String::new(), pieces });
     }
 }

@@ -75,7 +75,7 @@ impl RetainedLinks {
             if now != link.before
                 && let Some(held) = link.before.and_then(|it| self.held.get(&it))
             {
-                journal.keep_object(held);
+                journal.retain_inode(held);
             }
         }
     }

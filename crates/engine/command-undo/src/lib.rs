@@ -264,7 +264,7 @@ impl UndoState {
     /// Marks the command in the journal as not undoable, so that a later undo reports this instead of
     /// restoring an older state. Returns the note to show.
     fn unseen(&self, origin: ChangeOrigin, why: &str) -> UndoCoverage {
-        self.files.workspace().note_unseen(origin);
+        self.files.workspace().record_unrecorded_change(origin);
         UndoCoverage::Partial(format!("this cannot be undone: {why}"))
     }
 
@@ -310,13 +310,13 @@ impl UndoState {
             Ok(taken) => {
                 if command.write_down(workspace, &taken).is_err() {
                     if !window.recorded {
-                        workspace.note_unseen(window.pending.origin);
+                        workspace.record_unrecorded_change(window.pending.origin);
                     }
                     // The record stays on disk, so the next session retries.
                     return;
                 }
             }
-            Err(_) => workspace.note_unseen(window.pending.origin.clone()),
+            Err(_) => workspace.record_unrecorded_change(window.pending.origin.clone()),
         }
         if let Some(record) = self.record.get().and_then(Option::as_ref) {
             record.end(window.number);

@@ -191,7 +191,7 @@ impl SnapshotTaker<'_> {
         let Ok(file) = OpenFile::open(&found.path) else { return Ok(None) };
         let attributes = Attributes::read(&found.path, &found.meta);
         let kept =
-            if found.immutable { self.journal.keep_immutable(&file) } else { self.journal.keep_soon(&file) };
+            if found.immutable { self.journal.store_by_link(&file) } else { self.journal.store_async(&file) };
         let state = match kept {
             Ok(state) => state,
             Err(err) => {

@@ -120,8 +120,8 @@ impl FleetStore {
     ///
     /// # Errors
     /// The engine cannot be reached.
-    pub async fn examine(&self) -> Result<Vec<EngineFinding>, StoreError> {
-        let mut findings = self.engine.examine().await?;
+    pub async fn check_health(&self) -> Result<Vec<EngineFinding>, StoreError> {
+        let mut findings = self.engine.check_health().await?;
         let begin = Instant::now();
         self.clockwork.count(String::from("haft/examined"), 1, None).await?;
         let took = begin.elapsed();

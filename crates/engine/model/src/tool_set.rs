@@ -227,7 +227,7 @@ impl ToolSet {
     /// Marks the set as one that may load more tools later. The beta feature this needs is then
     /// requested from the first request on, because adding it later would change the cache key.
     #[must_use]
-    pub fn that_may_grow(self) -> Self {
+    pub fn growable(self) -> Self {
         Self { may_grow: true, ..self }
     }
 

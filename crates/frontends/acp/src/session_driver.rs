@@ -31,7 +31,7 @@ use crate::{
         AcpUpdate, CallInspector, JournalView, PromptResponse, UpdateBuilder, replay_log, title_of,
         turn_answer, usage_update,
     },
-    user_question::ask_person,
+    user_question::ask_user,
 };
 
 /// Updates that may be sent at any time; others only during a prompt.
@@ -174,7 +174,7 @@ impl SessionDriver {
                     driven.server_commands = commands;
                     self.tell_commands(&driven);
                 }
-                () = self.editor.waiting().caught_up(), if !driven.backlog.is_empty() => {
+                () = self.editor.waiting().wait_until_drained(), if !driven.backlog.is_empty() => {
                     self.tell_backlog(&mut driven);
                 }
             }
@@ -268,7 +268,7 @@ impl SessionDriver {
             // A slow editor must not cause the conversation to be buffered in memory.
             let tell = |update: AcpUpdate<'_>| {
                 if editor.waiting().is_behind() {
-                    runtime.block_on(editor.waiting().caught_up());
+                    runtime.block_on(editor.waiting().wait_until_drained());
                 }
                 editor.update_many(&mut batch, &session, &update);
             };
@@ -487,7 +487,7 @@ impl SessionDriver {
             let answer = match &question.subject {
                 QuestionSubject::Permission(asked) => {
                     if let UserInteraction::Questions(choices) = &asked.interaction {
-                        ask_person(&editor, &session, asked, choices, abilities).await
+                        ask_user(&editor, &session, asked, choices, abilities).await
                     } else {
                         let (call, shown) = (Arc::clone(asked), session);
                         let request =

@@ -12,7 +12,7 @@ const CHOICE: &str = "answer-";
 const NONE: &str = "no-answer";
 
 /// Asks the user and returns the call's input with the answers.
-pub(crate) async fn ask_person(
+pub(crate) async fn ask_user(
     editor: &EditorPeer,
     session: &str,
     asked: &PermissionQuestion,

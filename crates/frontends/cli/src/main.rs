@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use clap::CommandFactory as _;
 use haft_console::{
     GlobalArgs,
-    stdout::{CliError, CommandExit, complain, print_bytes},
+    stdout::{CliError, CommandExit, print_bytes, print_error},
 };
 
 use crate::{
@@ -175,7 +175,7 @@ fn finished(ended: CommandExit) -> ExitCode {
         Ok(code) => code,
         Err(CliError::ClosedPipe) => ExitCode::from(haft_types::exit_codes::CLOSED_PIPE),
         Err(CliError::Message(message)) => {
-            complain(&message);
+            print_error(&message);
             ExitCode::from(haft_types::exit_codes::USAGE)
         }
     }

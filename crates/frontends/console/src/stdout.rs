@@ -81,7 +81,7 @@ pub fn print_line(line: &str) -> Result<(), CliError> {
 
 /// Like [`print_line`], for text from outside. On a terminal control characters are escaped; a pipe gets
 /// the text unchanged.
-pub fn print_foreign(text: &str) -> Result<(), CliError> {
+pub fn print_untrusted(text: &str) -> Result<(), CliError> {
     if io::stdout().is_terminal() { print_line(&crate::style::clean(text)) } else { print_line(text) }
 }
 
@@ -126,7 +126,7 @@ pub fn print_bytes(bytes: &[u8]) -> CommandExit {
 
 /// Prints `haft: MESSAGE` to standard error. Escapes control characters, because messages often quote
 /// text from outside. Errors are ignored.
-pub fn complain(message: &str) {
+pub fn print_error(message: &str) {
     writeln!(io::stderr().lock(), "haft: {}", crate::style::clean(message)).ok();
 }
 

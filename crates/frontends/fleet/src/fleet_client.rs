@@ -424,7 +424,7 @@ impl FleetClient {
 
     /// Sends a message to a run: as the answer if it waits for one, oldest question first. Returns
     /// whether it was an answer. If several clients answer a question, the first answer counts.
-    pub async fn say_or_answer(&self, run: &RunId, text: &str) -> Result<bool, JobFailure> {
+    pub async fn send_or_answer(&self, run: &RunId, text: &str) -> Result<bool, JobFailure> {
         let filter = JobFilter { ids: Some(vec![run.clone()]), ..self.filter() };
         let page = self.store.queue.jobs(filter, PageOfJobs { after: None, most: 1 }).await?;
         let record = page.jobs.first().filter(|it| it.state == JobState::Waiting);

@@ -96,7 +96,7 @@ impl LargeResults {
 
     /// Downloads the uploaded results of a run to files, and replaces their names in its history by
     /// paths.
-    pub(crate) async fn bring_back(
+    pub(crate) async fn download_results(
         &self,
         store: &FleetStore,
         history: &mut RunHistory,

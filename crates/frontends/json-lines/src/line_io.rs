@@ -93,7 +93,7 @@ impl OutputBacklog {
     }
 
     /// Waits until the peer has caught up or has closed its input.
-    pub async fn caught_up(&self) {
+    pub async fn wait_until_drained(&self) {
         loop {
             let fewer = self.0.fewer.notified();
             tokio::pin!(fewer);
@@ -274,12 +274,12 @@ mod tests {
     #[tokio::test]
     async fn backlog_wait_ends_when_read_or_closed() {
         let waiting = OutputBacklog::default();
-        waiting.caught_up().await;
+        waiting.wait_until_drained().await;
         for close in [false, true] {
             waiting.add(BEHIND * 2);
             assert!(waiting.is_behind());
             let other = waiting.clone();
-            let waits = tokio::spawn(async move { other.caught_up().await });
+            let waits = tokio::spawn(async move { other.wait_until_drained().await });
             tokio::task::yield_now().await;
             if close {
                 waiting.close();

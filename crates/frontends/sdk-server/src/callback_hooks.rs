@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn registrations_become_definitions() {
-        let (host, _frames) = crate::client::heard_host();
+        let (host, _frames) = crate::client::with_receiver();
         let hooks = json!({
             "PreToolUse": [
                 {"matcher": "Bash", "hookCallbackIds": ["hook_0", "hook_1"], "timeout": 2.5},

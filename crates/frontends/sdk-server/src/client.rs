@@ -78,7 +78,7 @@ pub(crate) fn fits(request: &Value) -> bool {
 
 /// A host for tests, whose frames are sent to the receiver.
 #[cfg(test)]
-pub(crate) fn heard_host() -> (SdkClient, tokio::sync::mpsc::UnboundedReceiver<Value>) {
+pub(crate) fn with_receiver() -> (SdkClient, tokio::sync::mpsc::UnboundedReceiver<Value>) {
     let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
     let events = EventSender::to(move |event| {
         if let SessionEventKind::Echo(frame) = event.what {
@@ -95,7 +95,7 @@ mod tests {
 
     #[tokio::test]
     async fn answers_find_their_questions_in_any_order() {
-        let (host, mut frames) = heard_host();
+        let (host, mut frames) = with_receiver();
         let ask = |n: u32| {
             let host = host.clone();
             tokio::spawn(async move { host.ask(json!({"n": n})).await })
@@ -119,7 +119,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_dropped_question_is_taken_back_and_a_closed_host_answers_at_once() {
-        let (host, mut frames) = heard_host();
+        let (host, mut frames) = with_receiver();
         let asked = tokio::spawn({
             let host = host.clone();
             async move { host.ask(json!({})).await }

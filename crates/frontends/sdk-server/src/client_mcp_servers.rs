@@ -162,7 +162,7 @@ mod tests {
             (Ok(json!("garbage")), "error"),
             (Err(String::from("boom")), "error"),
         ] {
-            let (host, mut frames) = crate::client::heard_host();
+            let (host, mut frames) = crate::client::with_receiver();
             let servers = ClientMcpServers::new(host.clone(), None);
             servers.config("calc");
             let connection = Arc::clone(&servers.known().get("calc").unwrap().connection);

@@ -270,7 +270,7 @@ impl AppState {
 
     /// Whether the cursor may be parked away from the caret. Only while terminals need it to track the
     /// region, and nobody is typing (an input method opens at the cursor).
-    pub fn may_park(&self) -> bool {
+    pub fn can_park_cursor(&self) -> bool {
         let is_typing = !self.composer.is_empty() || self.asks.shown().is_some() || self.search.is_some();
         self.look.wraps_early && !is_typing && !self.ended
     }

@@ -83,9 +83,9 @@ impl Overlay {
     }
 
     /// Returns purpose and row whose preview has to be loaded.
-    pub(crate) fn preview_wish(&mut self) -> Option<(String, String)> {
+    pub(crate) fn preview_request(&mut self) -> Option<(String, String)> {
         let Self::Picker(picker) = self else { return None };
-        picker.preview_wish()
+        picker.preview_request()
     }
 
     /// Sets the preview of a row.
@@ -113,7 +113,7 @@ impl Overlay {
 
     /// Ignores keys until the picker is visible, because it was requested some time ago and the user may
     /// still be typing.
-    pub(crate) fn deaf_until_seen(mut self) -> Self {
+    pub(crate) fn require_visible(mut self) -> Self {
         if let Self::Picker(picker) = &mut self {
             picker.hearing = PickReadiness::Unseen;
         }
@@ -121,7 +121,7 @@ impl Overlay {
     }
 
     /// Whether it accepts keys.
-    pub(crate) fn hears_keys(&self) -> bool {
+    pub(crate) fn accepts_keys(&self) -> bool {
         !matches!(self, Self::Picker(picker) if picker.hearing == PickReadiness::Unseen)
     }
 

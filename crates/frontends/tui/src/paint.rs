@@ -206,7 +206,7 @@ impl Painter {
         let (before, after) = (old.len() - same - tail, new.len() - same - tail);
         if before < after {
             let more = after - before;
-            self.go_row(out, old.len() - 1);
+            self.move_row(out, old.len() - 1);
             out.extend(std::iter::repeat_n(b'\n', more));
             self.row += more;
             if 0 < tail {
@@ -400,7 +400,7 @@ impl Painter {
     }
 
     fn go(&mut self, out: &mut Vec<u8>, row: usize, column: usize) {
-        self.go_row(out, row);
+        self.move_row(out, row);
         if self.column == Some(column) {
             return;
         }
@@ -412,7 +412,7 @@ impl Painter {
         self.column = Some(column);
     }
 
-    fn go_row(&mut self, out: &mut Vec<u8>, row: usize) {
+    fn move_row(&mut self, out: &mut Vec<u8>, row: usize) {
         if row < self.row {
             command(out, self.row - row, b'A');
         } else if self.row < row {

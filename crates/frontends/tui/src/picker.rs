@@ -135,7 +135,7 @@ impl Picker {
         (&self.purpose, &self.title, &self.rows)
     }
 
-    pub(crate) fn preview_wish(&mut self) -> Option<(String, String)> {
+    pub(crate) fn preview_request(&mut self) -> Option<(String, String)> {
         let id = self.chosen()?.id.clone();
         let asked = self.previews.as_mut()?;
         if asked.contains(&id) {

@@ -93,7 +93,7 @@ impl PromptHistory {
     }
 
     /// Ends walking through the history, because the shown prompt was edited.
-    pub fn stay(&mut self) {
+    pub fn reset_cursor(&mut self) {
         self.shown = None;
     }
 

@@ -179,14 +179,14 @@ impl QuestionQueue {
     }
 
     /// Records a key that was not for the question; restarts the waiting time.
-    pub(crate) fn typed_elsewhere(&mut self, now: u64) {
+    pub(crate) fn on_other_key(&mut self, now: u64) {
         self.state.hears_at = self.state.hears_at.max(now + DEAF_MS);
         (self.state.armed, self.state.pending) = (false, None);
     }
 
     /// Records that the question was hidden; it has to become visible again.
     pub(crate) fn was_hidden(&mut self, now: u64) {
-        self.typed_elsewhere(now);
+        self.on_other_key(now);
         self.state.seen = false;
     }
 
@@ -194,7 +194,7 @@ impl QuestionQueue {
     pub(crate) fn is_seen(&mut self, now: u64) {
         if self.shown().is_some() && !self.state.seen {
             self.state.seen = true;
-            self.typed_elsewhere(now);
+            self.on_other_key(now);
         }
     }
 
@@ -204,7 +204,7 @@ impl QuestionQueue {
     }
 
     /// Whether keys are accepted.
-    pub(crate) fn hears(&self) -> bool {
+    pub(crate) fn accepts_enter(&self) -> bool {
         self.shown().is_some() && (self.state.armed || self.state.field.is_some())
     }
 
@@ -266,7 +266,7 @@ impl QuestionQueue {
         if let Some((_, waiting, _)) = self.state.pending.take() {
             // Another key followed quickly: the user is typing.
             if let Some(it) = key.typed() {
-                self.typed_elsewhere(now);
+                self.on_other_key(now);
                 return QuestionKeyResult::Typed(format!("{waiting}{it}"));
             }
             return QuestionKeyResult::Taken;
@@ -331,7 +331,7 @@ impl QuestionQueue {
                 QuestionKeyResult::Taken
             }
             None => {
-                self.typed_elsewhere(now);
+                self.on_other_key(now);
                 QuestionKeyResult::Typed(it.to_string())
             }
         }

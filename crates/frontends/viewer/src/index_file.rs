@@ -148,7 +148,7 @@ impl LogIndex {
     }
 
     /// Stores the index if the log has grown considerably since the last time.
-    pub(crate) fn keep_sometimes(&mut self) {
+    pub(crate) fn save_if_grown(&mut self) {
         let new = self.end.saturating_sub(self.kept_end);
         if WORTH.max(self.kept_end / 16) <= new {
             self.keep();

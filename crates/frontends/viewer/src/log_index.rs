@@ -170,7 +170,7 @@ impl LogIndex {
         let told_by = TOLD_BY.min(usize::try_from(self.end).unwrap_or(TOLD_BY));
         let file = reader.get_ref();
         self.ends = (bytes_at(file, 0, told_by), bytes_at(file, self.end - told_by as u64, told_by));
-        self.keep_sometimes();
+        self.save_if_grown();
         Ok(())
     }
 

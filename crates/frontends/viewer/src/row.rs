@@ -71,7 +71,7 @@ impl IndexedCall {
         let line = self.line.as_ref()?;
         let asked = line.decision.as_ref().and_then(|it| it.asked);
         match line.denied_by.as_deref()? {
-            "asked" if asked.is_some_and(|it| !it.reached_somebody()) => Some("nobody being there to ask"),
+            "asked" if asked.is_some_and(|it| !it.was_answered()) => Some("nobody being there to ask"),
             "asked" => Some("the answer to a question"),
             other => Some(other),
         }

@@ -308,7 +308,7 @@ impl Loader<'_> {
     /// Returns the MCP servers of user and project.
     fn servers(&mut self) -> Vec<crate::McpServer> {
         let mut servers = Vec::new();
-        let own = self.places.own_mcp();
+        let own = self.places.user_mcp_file();
         let people: Vec<PathBuf> = self.places.claude_json.iter().cloned().chain(own).collect();
         let mut local = Vec::new();
         if self.options.layers.contains(&SettingsLayer::User) {

@@ -18,7 +18,7 @@ impl SettingsStore {
     pub fn server_file(&self, scope: McpScope) -> Option<PathBuf> {
         match scope {
             McpScope::Project => Some(self.places().project_mcp()),
-            McpScope::User | McpScope::Local => self.places().own_mcp(),
+            McpScope::User | McpScope::Local => self.places().user_mcp_file(),
         }
     }
 
@@ -44,7 +44,7 @@ impl SettingsStore {
     }
 
     /// Whether the file of a scope declares this server.
-    pub fn names_server(&self, scope: McpScope, name: &str) -> bool {
+    pub fn mentions_server(&self, scope: McpScope, name: &str) -> bool {
         let Some(path) = self.server_file(scope) else { return false };
         let Some(document) = read(&path, LARGEST).ok().and_then(|it| SettingsDocument::parse(&it.bytes).ok())
         else {
@@ -83,7 +83,7 @@ impl SettingsStore {
             let mut items = self.server_items(&updated.after);
             items.retain(|it| !known.contains(it));
             // On failure the server waits for approval, like one that another person added.
-            let _waits = self.agree(&items);
+            let _waits = self.add_items(&items);
         }
         Ok(updated.result)
     }

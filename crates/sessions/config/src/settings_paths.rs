@@ -150,7 +150,7 @@ impl SettingsPaths {
     }
 
     /// Returns the file with the user's MCP servers, including those for a single project.
-    pub(crate) fn own_mcp(&self) -> Option<PathBuf> {
+    pub(crate) fn user_mcp_file(&self) -> Option<PathBuf> {
         self.state.as_ref().map(|state| state.join("mcp.json"))
     }
 

@@ -18,7 +18,7 @@ use crate::{
     setting_units::take_apart,
     settings_document::SettingsDocument,
     stable_read::{FileChangeCheck, FileFingerprint},
-    trust::{TrustItem, agree, folder_key, forget},
+    trust::{TrustItem, add_items, folder_key, forget},
 };
 
 /// The settings of a session: loaded, reloaded after changes, and updated.
@@ -131,7 +131,7 @@ impl SettingsStore {
             let mut items = self.items(&path, layer, updated.after);
             items.retain(|it| !known.contains(it));
             // On failure the change stays and waits for approval, like one made by another person.
-            let _pending = self.agree(&items);
+            let _pending = self.add_items(&items);
         }
         self.stale.store(true, Ordering::Release);
         Ok(updated.result)
@@ -182,7 +182,7 @@ impl SettingsStore {
     pub fn trust(&self, pending: &PendingTrust) -> Result<Arc<LoadedSettings>, UpdateError> {
         let items: Vec<TrustItem> = pending.items.iter().map(|it| it.item.clone()).collect();
         let folder = folder_key(&pending.folder);
-        self.update_trust(|file| agree(file, &folder, &items))?;
+        self.update_trust(|file| add_items(file, &folder, &items))?;
         Ok(self.reload())
     }
 
@@ -193,12 +193,12 @@ impl SettingsStore {
         Ok(self.reload())
     }
 
-    pub(crate) fn agree(&self, items: &[TrustItem]) -> Result<(), UpdateError> {
+    pub(crate) fn add_items(&self, items: &[TrustItem]) -> Result<(), UpdateError> {
         if items.is_empty() {
             return Ok(());
         }
         let folder = folder_key(&self.real_project());
-        self.update_trust(|file| agree(file, &folder, items))
+        self.update_trust(|file| add_items(file, &folder, items))
     }
 
     fn update_trust(&self, change: impl FnOnce(&mut Map<String, Value>)) -> Result<(), UpdateError> {

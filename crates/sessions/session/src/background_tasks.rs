@@ -70,7 +70,7 @@ impl BackgroundCommands {
     }
 
     /// The session is lent: news of its commands are the caller's.
-    pub(crate) fn leave_news_to_caller(&self) {
+    pub(crate) fn disable_notices(&self) {
         self.is_lent.store(true, Ordering::Release);
     }
 
@@ -146,7 +146,7 @@ impl BackgroundCommands {
     }
 
     /// A call may have begun or ended a task.
-    pub(crate) fn see_result(&self, report: &CallReport) {
+    pub(crate) fn on_result(&self, report: &CallReport) {
         let Some(tasks) = &self.tasks else { return };
         let ids = report.data.as_ref().into_iter();
         let ids = ids.flat_map(|data| [&data["backgroundTaskId"], &data["taskId"]]);

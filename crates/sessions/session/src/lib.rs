@@ -106,6 +106,6 @@ pub use session_spec::{
     ProviderSpec, ReplaySpec, RuleOrigin, ServerSpec, ServerStart, SessionSpec, SettingsSpec, ToolsSpec,
 };
 pub use tool_hosts::{HostSessionFactory, host_address, open_hosts};
-pub use undo::{change_json, history_json, redo_change, standing_words, undo_change, undo_json};
+pub use undo::{change_json, entry_state_text, history_json, redo_change, undo_change, undo_json};
 pub use usage_totals::{AgentUsage, UsageTotals};
 pub use worktrees::worktree_keeper;

@@ -89,7 +89,7 @@ impl TeamRegistry {
         let left = led.filter_map(|entry| read_team(&entry.path().join("config.json")));
         if let Some(team) = left.into_iter().find(|it| it.lead_session_id == session) {
             desk.lists.switch_to(&team.name);
-            desk.agents.lead_team(&team.name, team.word());
+            desk.agents.set_led_team(&team.name, team.word());
             *desk.team() = Some(team);
         }
         let joining = Arc::downgrade(&desk);
@@ -177,7 +177,7 @@ impl TeamRegistry {
         };
         self.write(&made)?;
         self.lists.switch_to(&made.name);
-        self.agents.lead_team(&made.name, made.word());
+        self.agents.set_led_team(&made.name, made.word());
         let (name, lead) = (made.name.clone(), made.lead_agent_id.clone());
         *team = Some(made);
         Ok(CreatedTeam { name, file, lead })

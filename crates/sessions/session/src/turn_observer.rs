@@ -103,7 +103,7 @@ impl TurnObserver {
         let spent = agent.spending();
         self.seen().bill = UsageTotals::of_earlier(&agent.settings.model, spent.usage, spent.usd);
         self.ledger.set(agent.ledger.clone()).ok();
-        let helper = premises.text_setting("otelHeadersHelper");
+        let helper = premises.string_setting("otelHeadersHelper");
         let helper = helper.map(|command| HeadersHelper { command, variables: premises.variables.clone() });
         let settings = TelemetrySettings::from_env(&|name| premises.variable(name));
         let settings = settings.map(|settings| settings.with_helper(helper));
@@ -133,7 +133,7 @@ impl TurnObserver {
             }
             AgentEvent::ResultLogged { answered, .. } if answered.report.left_for_later => return,
             AgentEvent::CallFinished(it) => {
-                self.background.see_result(&it.report);
+                self.background.on_result(&it.report);
                 if let Some(denied) = self.asked.unasked_denial(it) {
                     self.events.tell(SessionEventKind::CallDenied(Box::new(denied)));
                 }
@@ -141,11 +141,11 @@ impl TurnObserver {
             _ => (),
         }
         self.events.tell(SessionEventKind::Agent(event));
-        self.tell_mode();
+        self.emit_mode_change();
     }
 
     /// Tells when the permission mode is another one than before.
-    pub(crate) fn tell_mode(&self) {
+    pub(crate) fn emit_mode_change(&self) {
         let Some(pipeline) = self.pipeline.upgrade() else { return };
         let mode = pipeline.gate.mode();
         let changed = self.seen().mode.replace(mode) != Some(mode);
@@ -174,7 +174,7 @@ impl TurnObserver {
     /// What the turn left behind, and the bill after it.
     pub(crate) fn end_turn(&self, agent: &Agent) -> (TurnSummary, UsageTotals) {
         let mut seen = self.seen();
-        agent.ledger.take_settled().iter().for_each(|paid| seen.bill.add(paid));
+        agent.ledger.drain_settled().iter().for_each(|paid| seen.bill.add(paid));
         seen.bill.usd = agent.spending().usd;
         seen.bill.windows = windows(&seen.bill, agent);
         let trace = TurnSummary {
@@ -200,14 +200,14 @@ impl TurnObserver {
     /// What was used until now.
     pub(crate) fn bill(&self) -> UsageTotals {
         let mut seen = self.seen();
-        let settled = self.ledger.get().map(Budget::take_settled).unwrap_or_default();
+        let settled = self.ledger.get().map(Budget::drain_settled).unwrap_or_default();
         settled.iter().for_each(|paid| seen.bill.add(paid));
         seen.bill.clone()
     }
 
     /// The conversation begins anew.
     pub(crate) fn clear_bill(&self) {
-        self.ledger.get().map(Budget::take_settled);
+        self.ledger.get().map(Budget::drain_settled);
         self.seen().bill = UsageTotals::default();
     }
 }

@@ -58,12 +58,12 @@ pub fn history_json(premises: &SessionEnvironment) -> Result<Value, String> {
 /// Converts one change to JSON.
 pub fn change_json(item: &HistoryItem) -> Value {
     let mut json = serde_json::to_value(&item.entry).unwrap_or_default();
-    json["standing"] = Value::from(standing_words(item.standing));
+    json["standing"] = Value::from(entry_state_text(item.standing));
     json
 }
 
 /// Returns a text for the state of a change (applied, undone, …).
-pub fn standing_words(standing: EntryState) -> &'static str {
+pub fn entry_state_text(standing: EntryState) -> &'static str {
     match standing {
         EntryState::InEffect => "in effect",
         EntryState::Undone => "undone",

@@ -82,7 +82,7 @@ impl ServerReadiness {
     }
 
     /// Whether the server reports its loading state at all.
-    pub fn speaks(&self) -> bool {
+    pub fn reports_progress(&self) -> bool {
         self.spoke
     }
 
@@ -111,10 +111,10 @@ mod tests {
     #[test]
     fn progress_makes_server_busy_until_it_ends() {
         let mut it = ServerReadiness::default();
-        assert!(!it.is_busy() && !it.speaks());
+        assert!(!it.is_busy() && !it.reports_progress());
         it.progress(&json!({"token": 1, "value": {"kind": "begin", "title": "Indexing", "percentage": 0}}));
         it.progress(&json!({"token": 1, "value": {"kind": "report", "message": "3/9", "percentage": 40}}));
-        assert!(it.is_busy() && it.speaks());
+        assert!(it.is_busy() && it.reports_progress());
         assert_eq!(it.words(), "Indexing, 40 % (3/9)");
         it.progress(&json!({"token": 2, "value": {"kind": "end"}}));
         it.progress(&json!({"token": 3, "value": 7}));

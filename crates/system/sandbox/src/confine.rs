@@ -167,7 +167,7 @@ impl SandboxCleanup {
     /// Moves files that were created at protected paths to the quarantine directory (or deletes them if
     /// that fails). Returns one line per path.
     pub fn take_back(&self) -> Vec<String> {
-        self.held.look_away();
+        self.held.reset_watch();
         let taken = self.held.take_back(&self.quarantine);
         let quarantine = self.quarantine.display();
         let line = |path: &PathBuf| {

@@ -227,7 +227,7 @@ impl PlaceholderGuard {
     }
 
     /// Discards pending events and watches directories created meanwhile.
-    pub(crate) fn look_away(&self) {
+    pub(crate) fn reset_watch(&self) {
         let Some(watch) = &self.watch else { return };
         let mut events = [0_u8; 4096];
         while rustix::io::read(watch, &mut events).is_ok_and(|len| 0 < len) {}

@@ -38,7 +38,7 @@ impl FileSnapshot {
     }
 
     /// The same file with an editor's unsaved text in place of the content on disk.
-    pub(crate) fn shown_as(self, text: String) -> Self {
+    pub(crate) fn with_editor_text(self, text: String) -> Self {
         let hash = ContentHash::hash(text.as_bytes());
         Self { shown: Some(ShownText { text, hash }), ..self }
     }
@@ -72,7 +72,7 @@ impl FileSnapshot {
     }
 
     /// Cheaper preliminary check: for a large file, unchanged metadata suffices.
-    pub(crate) fn seems_current(&self, found: &OpenFile) -> Result<bool, FileError> {
+    pub(crate) fn is_probably_current(&self, found: &OpenFile) -> Result<bool, FileError> {
         let now = found.restamp()?;
         if is_large(&now) && now.untouched_since(self.file.stamp()) {
             return Ok(true);

@@ -110,7 +110,7 @@ impl Workspace {
 
     /// Records that a command ran that may have changed files while nothing could be recorded; it is
     /// added to the log as soon as possible.
-    pub fn note_unseen(&self, origin: ChangeOrigin) {
+    pub fn record_unrecorded_change(&self, origin: ChangeOrigin) {
         self.unrecorded.add(JournalEntry { how: How::Unseen, ..new_entry(origin, Vec::new(), Vec::new()) });
     }
 

@@ -104,7 +104,7 @@ impl WorktreeManager {
             is_ours: true,
             session: order.holder.session.clone(),
             holder: Some(order.holder.clone()),
-            owner: OwnerProcess::of_this_one(),
+            owner: OwnerProcess::current(),
             made: now(),
             ..WorktreeRecord::default()
         };
@@ -146,7 +146,7 @@ impl WorktreeManager {
     /// Cleans up after git failed or was killed. What cannot be removed loses its owner, so that it can
     /// be removed later.
     fn after_failure(&self, mut record: WorktreeRecord, why: String) -> String {
-        record.owner = OwnerProcess::nobody();
+        record.owner = OwnerProcess::none();
         record.holder = None;
         match self.clear_untouched(&record) {
             Ok(BranchCleanup::Empty) => {
@@ -310,7 +310,7 @@ impl WorktreeManager {
     }
 
     /// Records a worktree that a hook created.
-    pub fn made_by_hook(
+    pub fn record_hook_worktree(
         &self,
         name: &str,
         path: &Path,
@@ -327,7 +327,7 @@ impl WorktreeManager {
             is_of_hook: true,
             session: holder.session.clone(),
             holder: Some(holder),
-            owner: OwnerProcess::of_this_one(),
+            owner: OwnerProcess::current(),
             made: now(),
             state: WorktreeState::Ready,
             ..WorktreeRecord::default()

@@ -164,7 +164,7 @@ impl WorktreeManager {
         }
         let branch = self.clear(record, &found)?;
         record.holder = None;
-        record.owner = OwnerProcess::nobody();
+        record.owner = OwnerProcess::none();
         if branch != BranchCleanup::Empty {
             record.state = WorktreeState::Removed;
         }

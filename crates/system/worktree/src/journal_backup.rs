@@ -89,7 +89,7 @@ impl JournalBackup {
                 changes.push(gone(path, FileState::Symlink { target }));
             } else if meta.is_file() {
                 let file = OpenFile::open(path).map_err(|err| failed(&err.reason()))?;
-                let kept = journal.keep_soon(&file).map_err(|err| failed(&err.reason()))?;
+                let kept = journal.store_async(&file).map_err(|err| failed(&err.reason()))?;
                 changes.push(gone(path, kept));
             }
         }

@@ -76,7 +76,7 @@ impl WorktreeManager {
 
     /// Makes this process the owner of a worktree, used by `holder` or by nobody.
     pub fn claim(&self, record: &mut WorktreeRecord, holder: Option<WorktreeUser>) -> Result<(), String> {
-        record.owner = OwnerProcess::of_this_one();
+        record.owner = OwnerProcess::current();
         record.holder = holder;
         self.registry.write(record)
     }
@@ -84,7 +84,7 @@ impl WorktreeManager {
     /// Gives up ownership of a worktree; it is kept on disk.
     pub fn release(&self, record: &mut WorktreeRecord) -> Result<(), String> {
         record.holder = None;
-        record.owner = OwnerProcess::nobody();
+        record.owner = OwnerProcess::none();
         self.registry.write(record)
     }
 }

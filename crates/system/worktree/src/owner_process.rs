@@ -11,12 +11,12 @@ pub struct OwnerProcess {
 
 impl OwnerProcess {
     /// This process.
-    pub fn of_this_one() -> Self {
+    pub fn current() -> Self {
         let pid = std::process::id();
         Self { pid, start: started(pid).unwrap_or_default() }
     }
 
-    pub fn nobody() -> Self {
+    pub fn none() -> Self {
         Self::default()
     }
 
@@ -49,9 +49,9 @@ mod tests {
 
     #[test]
     fn process_with_other_start_time_is_not_alive() {
-        let own = OwnerProcess::of_this_one();
+        let own = OwnerProcess::current();
         assert!(own.is_alive() && own.is_this_one() && own.start != 0);
         assert!(!OwnerProcess { start: own.start + 1, ..own }.is_alive());
-        assert!(!OwnerProcess::nobody().is_alive());
+        assert!(!OwnerProcess::none().is_alive());
     }
 }

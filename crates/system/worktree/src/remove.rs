@@ -83,7 +83,7 @@ impl WorktreeManager {
         let branch_removed = branch_goes && self.remove_branch(&repository, record, &mut notes);
         record.state = WorktreeState::Removed;
         record.holder = None;
-        record.owner = OwnerProcess::nobody();
+        record.owner = OwnerProcess::none();
         self.registry.write(record)?;
         Ok(RemovedWorktree { found, rescued, undo, branch_removed, notes })
     }
@@ -102,7 +102,7 @@ impl WorktreeManager {
         record.undo = Some(undo.clone());
         record.state = WorktreeState::Removed;
         record.holder = None;
-        record.owner = OwnerProcess::nobody();
+        record.owner = OwnerProcess::none();
         self.registry.write(record)?;
         Ok(RemovedWorktree { undo: Some(undo), ..RemovedWorktree::default() })
     }

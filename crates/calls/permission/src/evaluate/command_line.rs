@@ -171,7 +171,7 @@ impl Level<'_> {
 
     fn command_held_back(&self, part: &CommandPart) -> Option<ReasonDetail> {
         let LevelRole::Acting = self.role else { return None };
-        let rule = self.policy.held_back()?.command(Behavior::Deny, part)?;
+        let rule = self.policy.delegated_rules()?.command(Behavior::Deny, part)?;
         Some(self.policy.delegate_only(rule))
     }
 
@@ -210,7 +210,8 @@ impl Level<'_> {
             },
             None => ReasonDetail::NoRule(action(part)),
         };
-        PartialDecision::new(DecisionStrength::Open, why).wishing(|| NeededAllowance::Line(line.clone()))
+        PartialDecision::new(DecisionStrength::Open, why)
+            .with_needed_allowance(|| NeededAllowance::Line(line.clone()))
     }
 }
 
@@ -282,7 +283,7 @@ fn walled(ruling: PartialDecision, held: bool) -> PartialDecision {
     let outside = matches!(ruling.why, ReasonDetail::Outside { .. } | ReasonDetail::UnknownFile(_));
     match ruling.standing {
         DecisionStrength::Open if held && !outside => {
-            ruling.becomes(DecisionStrength::Allowed, |_| ReasonDetail::Sandboxed)
+            ruling.with_strength(DecisionStrength::Allowed, |_| ReasonDetail::Sandboxed)
         }
         _ => ruling,
     }

@@ -79,18 +79,18 @@ impl<'a> Level<'a> {
             DecisionStrength::Open | DecisionStrength::Guarded
                 if mode == PermissionMode::BypassPermissions =>
             {
-                ruling.becomes(DecisionStrength::Allowed, |_| ReasonDetail::Bypass)
+                ruling.with_strength(DecisionStrength::Allowed, |_| ReasonDetail::Bypass)
             }
             DecisionStrength::Open if hook_allows => {
-                ruling.becomes(DecisionStrength::Allowed, |_| ReasonDetail::HookAllows)
+                ruling.with_strength(DecisionStrength::Allowed, |_| ReasonDetail::HookAllows)
             }
             DecisionStrength::Guarded if hook_allows && tool_asks => {
-                ruling.becomes(DecisionStrength::Allowed, |_| ReasonDetail::HookAllows)
+                ruling.with_strength(DecisionStrength::Allowed, |_| ReasonDetail::HookAllows)
             }
             DecisionStrength::Open | DecisionStrength::Guarded | DecisionStrength::Firm
                 if mode == PermissionMode::DontAsk =>
             {
-                ruling.becomes(DecisionStrength::Denied, |inner| ReasonDetail::DontAsk {
+                ruling.with_strength(DecisionStrength::Denied, |inner| ReasonDetail::DontAsk {
                     inner: Box::new(inner),
                 })
             }
@@ -107,7 +107,7 @@ impl<'a> Level<'a> {
                 tool: facts.tool.to_owned(),
             }));
         }
-        if let Some(ruling) = self.held_back() {
+        if let Some(ruling) = self.delegated_rules() {
             return Some(ruling);
         }
         if self.shielded() || self.policy.is_agent() && self.all_handed_down() {
@@ -138,9 +138,9 @@ impl<'a> Level<'a> {
     }
 
     /// A right that may only be delegated.
-    fn held_back(&self) -> Option<PartialDecision> {
+    fn delegated_rules(&self) -> Option<PartialDecision> {
         let LevelRole::Acting = self.role else { return None };
-        let held = self.policy.held_back()?;
+        let held = self.policy.delegated_rules()?;
         let rule = held.bare(&held.view(self.facts.tool), Behavior::Deny)?;
         Some(PartialDecision::denied(self.policy.delegate_only(rule)))
     }
@@ -215,7 +215,7 @@ impl<'a> Level<'a> {
         Some(match self.tool_allow() {
             Some(rule) => PartialDecision::allowed(by_rule(rule, action())),
             None => PartialDecision::new(DecisionStrength::Open, ReasonDetail::NoRule(action()))
-                .wishing(|| NeededAllowance::Tool(facts.tool.to_owned())),
+                .with_needed_allowance(|| NeededAllowance::Tool(facts.tool.to_owned())),
         })
     }
 

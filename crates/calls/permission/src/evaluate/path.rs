@@ -55,7 +55,7 @@ impl Level<'_> {
         let by_tool = speaker == PathRuleSource::Tool && self.shielded();
         let shielded = by_tool || self.policy.is_agent() && self.handed_path(using, located).is_some();
         if let LevelRole::Acting = self.role
-            && let Some(held) = self.policy.held_back()
+            && let Some(held) = self.policy.delegated_rules()
             && let Some((rule, _)) = self.path_hit(held, using, spotted, Behavior::Deny)
         {
             return Some(PartialDecision::denied(self.policy.delegate_only(rule)));
@@ -70,7 +70,7 @@ impl Level<'_> {
         if using == PathUse::Write && self.policy.mode == PermissionMode::Plan {
             return Some(PartialDecision::denied(ReasonDetail::Plan(action(using, located))));
         }
-        let kept_out = |path: &Path| self.policy.keeps_out_of(path).filter(|_| using == PathUse::Write);
+        let kept_out = |path: &Path| self.policy.exclusion_reason(path).filter(|_| using == PathUse::Write);
         if let Some(why) = kept_out(&located.lexical).or_else(|| kept_out(&located.real)) {
             return Some(PartialDecision::denied(ReasonDetail::Tool(why)));
         }
@@ -152,7 +152,7 @@ impl Level<'_> {
             PathUse::Read => NeededAllowance::Read { forms: forms() },
             PathUse::Write => NeededAllowance::Edit { forms: forms(), inside },
         };
-        PartialDecision::new(DecisionStrength::Open, why).wishing(wish)
+        PartialDecision::new(DecisionStrength::Open, why).with_needed_allowance(wish)
     }
 
     /// What allows one form of a path.

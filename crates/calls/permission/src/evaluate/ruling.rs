@@ -93,7 +93,7 @@ impl PartialDecision {
         self
     }
 
-    pub(crate) fn wishing(mut self, wish: impl FnOnce() -> NeededAllowance) -> Self {
+    pub(crate) fn with_needed_allowance(mut self, wish: impl FnOnce() -> NeededAllowance) -> Self {
         self.wish = Some(wish());
         self
     }
@@ -116,7 +116,7 @@ impl PartialDecision {
         }
     }
 
-    pub(crate) fn becomes(
+    pub(crate) fn with_strength(
         mut self,
         standing: DecisionStrength,
         why: impl FnOnce(ReasonDetail) -> ReasonDetail,

@@ -46,7 +46,8 @@ impl<'a> Level<'a> {
         let handed = match self.role {
             LevelRole::Above(received) => find(received, Behavior::Allow),
             LevelRole::Acting => {
-                if let Some(rule) = self.policy.held_back().and_then(|held| find(held, Behavior::Deny)) {
+                if let Some(rule) = self.policy.delegated_rules().and_then(|held| find(held, Behavior::Deny))
+                {
                     return PartialDecision::denied(self.policy.delegate_only(rule));
                 }
                 None
@@ -65,9 +66,8 @@ impl<'a> Level<'a> {
         match own.or_else(|| self.tool_allow()).or(handed) {
             Some(rule) => PartialDecision::allowed(by_rule(rule, action())),
             None if harmless => PartialDecision::allowed(ReasonDetail::Harmless),
-            None => {
-                PartialDecision::new(DecisionStrength::Open, ReasonDetail::NoRule(action())).wishing(wish)
-            }
+            None => PartialDecision::new(DecisionStrength::Open, ReasonDetail::NoRule(action()))
+                .with_needed_allowance(wish),
         }
     }
 }

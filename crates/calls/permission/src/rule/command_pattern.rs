@@ -30,7 +30,7 @@ impl CommandPattern {
         }
         let exact = Wildcard::new(text);
         let words = exact.literal().map(|it| it.split_whitespace().map(Box::from).collect());
-        Ok(Self { longer: more.then(|| exact.followed_by(" ")), exact, words })
+        Ok(Self { longer: more.then(|| exact.with_suffix(" ")), exact, words })
     }
 
     /// The first word, if every matching command starts with it.

@@ -142,7 +142,7 @@ impl RuleFamily {
 }
 
 /// Tools without path rules of their own: the family that applies to them.
-pub(crate) fn speaks_for(tool: &str) -> Option<&'static str> {
+pub(crate) fn family_for_tool(tool: &str) -> Option<&'static str> {
     match tool {
         "Write" | "MultiEdit" | "NotebookEdit" => Some("Edit"),
         "Glob" | "Grep" | "LS" | "Search" => Some("Read"),
@@ -190,7 +190,7 @@ pub(crate) fn read(entry: RuleEntry, names: &Names) -> ParsedRule {
         Err(problem) => return broken(entry.clone(), &tool, problem, names),
     };
     if matches!(about, RuleSubject::Path(_))
-        && let Some(family) = speaks_for(&tool)
+        && let Some(family) = family_for_tool(&tool)
     {
         return as_family(Rule { entry, name, about, param }, &tool, family);
     }
@@ -208,8 +208,8 @@ fn about(tool: &str, spec: &str, behavior: Behavior, is_param: bool) -> Result<R
             None if is_param => Ok(RuleSubject::Input),
             None => Err("write WebFetch(domain:<host>)"),
         },
-        None if speaks_for(tool).is_some() && is_param => Ok(RuleSubject::Input),
-        None if speaks_for(tool).is_some() => Ok(RuleSubject::Path(PathPattern::parse(spec, behavior)?)),
+        None if family_for_tool(tool).is_some() && is_param => Ok(RuleSubject::Input),
+        None if family_for_tool(tool).is_some() => Ok(RuleSubject::Path(PathPattern::parse(spec, behavior)?)),
         None => Ok(RuleSubject::Named(CommandPattern::parse(spec)?)),
     }
 }
@@ -233,7 +233,7 @@ fn broken(entry: RuleEntry, tool: &str, problem: &'static str, names: &Names) ->
         let message = format!("is ignored: {problem}");
         return ParsedRule::ignored(RuleWarning { rule: entry, message });
     }
-    let tool = speaks_for(tool).unwrap_or(tool);
+    let tool = family_for_tool(tool).unwrap_or(tool);
     let name = NamePattern::parse(tool, entry.behavior, names)
         .unwrap_or_else(|_| NamePattern::Exact(tool.to_owned()));
     let whose = if tool == "*" { String::from("every call") } else { format!("every call of {tool}") };

@@ -41,7 +41,7 @@ impl Wildcard {
     }
 
     /// This wildcard followed by `more` and any text.
-    pub(crate) fn followed_by(&self, more: &str) -> Self {
+    pub(crate) fn with_suffix(&self, more: &str) -> Self {
         let mut pieces = self.pieces.clone();
         if let Some(last) = pieces.last_mut() {
             *last = format!("{last}{more}").into();

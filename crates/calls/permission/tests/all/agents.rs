@@ -204,7 +204,7 @@ fn live_permissions_apply_updates() {
 
     session.apply(&add(Allow, "Bash", Some("*"), Destination::Session));
     session.apply(&add(Allow, "Bash", None, Destination::Session));
-    assert_eq!(session.policy().rules_as_written().len(), 4, "the same rule once");
+    assert_eq!(session.policy().source_rules().len(), 4, "the same rule once");
     assert_eq!(now("Bash", Call::command("anything")), Allow);
     assert_eq!(now("Bash", Call::command("rm x")), Deny, "nobody may change this");
     session.apply(&PermissionUpdate::RemoveRules(list(Allow, "Bash", None, Destination::Session)));
@@ -274,7 +274,7 @@ fn child_mode_does_not_affect_parent() {
     assert!(set(&session, Plan, Destination::UserSettings));
     child.apply(&add(Allow, "Custom", None, Destination::Session));
     assert_eq!(modes(), [Plan, Plan, Plan]);
-    assert!(session.policy().rules_as_written().iter().any(|rule| &*rule.text == "Custom"));
+    assert!(session.policy().source_rules().iter().any(|rule| &*rule.text == "Custom"));
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn concurrent_readers_see_consistent_policies() {
             });
         }
     });
-    assert_eq!(session.policy().rules_as_written().len(), 100, "no update is lost");
+    assert_eq!(session.policy().source_rules().len(), 100, "no update is lost");
 }
 
 #[test]

@@ -77,7 +77,7 @@ async fn sub_agent_shares_approver_and_hooks() {
     let gate = &rig.session.pipeline.gate;
     assert_eq!(gate.mode(), PermissionMode::Default);
     let rules = gate.permissions().policy();
-    assert!(rules.rules_as_written().iter().any(|rule| &*rule.text == "Other"), "the rule is the session's");
+    assert!(rules.source_rules().iter().any(|rule| &*rule.text == "Other"), "the rule is the session's");
     child.close().await;
     assert!(gate.hooks().get().listens(HookEvent::PreToolUse));
 }

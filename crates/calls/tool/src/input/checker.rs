@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{
     coerce::{coerce, is_type},
-    describe::{expected, got, list, types},
+    describe::{describe_actual, expected, list, types},
 };
 use crate::schema::{constants, resolve};
 
@@ -46,7 +46,7 @@ impl<'a> InputChecker<'a> {
         if input.is_object() {
             self.value(root, "", input);
         } else {
-            self.issues.push(format!("the input must be an object, got {}", got(input)));
+            self.issues.push(format!("the input must be an object, got {}", describe_actual(input)));
         }
         self.issues
     }
@@ -113,7 +113,7 @@ impl<'a> InputChecker<'a> {
         let fits = types.iter().any(|ty| is_type(ty, value) || !known.contains(ty));
         if !fits {
             let wanted = expected(&Value::Object(node.clone()));
-            self.issue(path, &format!("must be {wanted}, got {}", got(value)));
+            self.issue(path, &format!("must be {wanted}, got {}", describe_actual(value)));
         }
         !fits
     }
@@ -136,7 +136,7 @@ impl<'a> InputChecker<'a> {
             *value = parsed;
             return false;
         }
-        let mut problem = format!("must be {}, got {}", expected(&schema), got(value));
+        let mut problem = format!("must be {}, got {}", expected(&schema), describe_actual(value));
         let words: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
         if let Some(word) = value.as_str()
             && let [meant] = nearest(word, words, 1)[..]
@@ -169,7 +169,7 @@ impl<'a> InputChecker<'a> {
             Some((_, problems)) => self.issues.extend(problems.iter().cloned()),
             None => {
                 let words: Vec<String> = arms.iter().map(|arm| arm_words(self.root, arm)).collect();
-                self.issue(path, &format!("must be {}, got {}", words.join(" or "), got(value)));
+                self.issue(path, &format!("must be {}, got {}", words.join(" or "), describe_actual(value)));
                 let nearest = tried.into_iter().map(|(_, problems)| problems).min_by_key(Vec::len);
                 let said_already = format!("`{path}` must be");
                 let details = nearest.into_iter().flatten().filter(|it| !it.starts_with(&said_already));
@@ -320,7 +320,7 @@ impl<'a> InputChecker<'a> {
         if node.get("uniqueItems") == Some(&Value::Bool(true))
             && let Some(twice) = items.iter().enumerate().find(|(idx, item)| items[..*idx].contains(item))
         {
-            self.issue(path, &format!("must not repeat items, got {} twice", got(twice.1)));
+            self.issue(path, &format!("must not repeat items, got {} twice", describe_actual(twice.1)));
         }
     }
 
@@ -331,7 +331,10 @@ impl<'a> InputChecker<'a> {
             && let Ok(regex) = Regex::new(pattern)
             && !regex.is_match(text)
         {
-            self.issue(path, &format!("must match the pattern {pattern}, got {}", got(&Value::from(text))));
+            self.issue(
+                path,
+                &format!("must match the pattern {pattern}, got {}", describe_actual(&Value::from(text))),
+            );
         }
     }
 
@@ -346,7 +349,7 @@ impl<'a> InputChecker<'a> {
         if !fits {
             let wanted = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"];
             let limits = wanted.iter().filter_map(|key| node.get(*key).map(|it| format!("{key} {it}")));
-            self.issue(path, &format!("must satisfy {}, got {}", list(limits), got(value)));
+            self.issue(path, &format!("must satisfy {}, got {}", list(limits), describe_actual(value)));
         }
     }
 

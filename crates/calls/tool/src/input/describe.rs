@@ -57,7 +57,7 @@ fn range(schema: &Value) -> String {
 }
 
 /// What was given, as part of a sentence: `string "two"`.
-pub(super) fn got(value: &Value) -> String {
+pub(super) fn describe_actual(value: &Value) -> String {
     let shown = value.to_string();
     let short = text::one_line(&shown, 60);
     match value {

@@ -121,7 +121,7 @@ impl LogFile {
     }
 
     /// Opens the file that has this path now.
-    pub(super) fn again(&self) -> io::Result<Self> {
+    pub(super) fn reopened(&self) -> io::Result<Self> {
         if self.path.exists() {
             Ok(Self::open(&self.path)?.fenced(self.fence.clone()))
         } else {

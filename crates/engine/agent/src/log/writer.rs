@@ -255,7 +255,7 @@ impl LogQueue {
     fn ready(&mut self) -> io::Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
         if file.is_deleted() {
-            *file = file.again()?;
+            *file = file.reopened()?;
             (self.begun, self.is_torn) = (None, false);
         }
         if self.waiting.is_empty() && !self.is_torn {

@@ -270,7 +270,7 @@ impl DeclaredPrefix {
         self.weight = self.external().map(size).sum();
         let set = ToolSet::new(self.tools.iter().cloned());
         let may_grow = pool.get(ToolSearch::NAME).is_some();
-        self.set = Arc::new(if may_grow { set.that_may_grow() } else { set });
+        self.set = Arc::new(if may_grow { set.growable() } else { set });
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::elision_check::{stand_in, stands_for_lost_lines};
+use super::elision_check::{replaces_lost_lines, stand_in};
 
 /// Validates the future content of files that programs read as settings. Writing invalid content would
 /// disable the session's rules, hooks or servers. The embedding program knows the real schemas and may
@@ -97,7 +97,7 @@ impl Shape {
 /// the same line.
 pub(crate) fn stub_in(new: &str, there: &str) -> Option<String> {
     let problem = stand_in(new).filter(|_| stand_in(there).is_none());
-    problem.or_else(|| stands_for_lost_lines(new, there))
+    problem.or_else(|| replaces_lost_lines(new, there))
 }
 
 #[cfg(test)]

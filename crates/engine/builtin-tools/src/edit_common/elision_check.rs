@@ -409,7 +409,7 @@ fn may_stand_in(line: &str) -> bool {
 
 /// Returns why a replacement is incomplete: a placeholder comment takes the place of several lines while
 /// hardly any new ones are added.
-pub(crate) fn stands_for_lost_lines(new: &str, there: &str) -> Option<String> {
+pub(crate) fn replaces_lost_lines(new: &str, there: &str) -> Option<String> {
     let suspects: Vec<(usize, &str)> =
         new.lines().enumerate().filter(|(_, line)| may_stand_in(line)).collect();
     if suspects.is_empty() {
@@ -508,11 +508,11 @@ mod tests {
     fn placeholder_comment_replacing_lines_is_rejected() {
         for line in STAND_INS {
             let new = format!("fn a() {{\n    {line}\n}}\n\nfn b() {{ a() }}\n");
-            let found = stands_for_lost_lines(&new, THERE);
+            let found = replaces_lost_lines(&new, THERE);
             assert!(found.as_ref().is_some_and(|it| it.contains("4 lines")), "{line}: {found:?}");
             // Among other lines it is an ordinary comment.
             let beside = THERE.replace("    run", &format!("    {line}\n    run"));
-            assert_eq!(stands_for_lost_lines(&beside, THERE), None, "{line}");
+            assert_eq!(replaces_lost_lines(&beside, THERE), None, "{line}");
         }
     }
 
@@ -536,7 +536,7 @@ mod tests {
             // As many lines are added as removed.
             ("// same as before\na\nb\nc\n", "x\ny\nz\n"),
         ] {
-            assert_eq!(stands_for_lost_lines(new, there), None, "{new}");
+            assert_eq!(replaces_lost_lines(new, there), None, "{new}");
         }
     }
 

@@ -143,7 +143,7 @@ impl LspQuery<'_> {
     }
 
     fn is_final(&self, tries: usize) -> bool {
-        let speaks = self.client.readiness().speaks();
+        let speaks = self.client.readiness().reports_progress();
         YOUNG <= self.client.age() || (speaks && 2 <= tries)
     }
 

@@ -153,7 +153,7 @@ impl Tool for Read {
     }
 
     fn to_content(&self, output: &Output) -> Content {
-        result_text::for_model(output)
+        result_text::text_for_model(output)
     }
 
     fn reworded(&self, data: &serde_json::Value) -> Option<Content> {
@@ -167,7 +167,7 @@ impl Tool for Read {
     fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
         match stage {
             Stage::Running(input) => Rendered::headline(self.describe(input)),
-            Stage::Done(output) => result_text::for_person(output),
+            Stage::Done(output) => result_text::render_for_user(output),
             Stage::Failed(error) => Rendered::error(&error.message),
         }
     }
@@ -220,7 +220,7 @@ impl ReadJob {
     fn at_hand(&self) -> Option<TextReadResult> {
         if self.input.pages.is_some()
             || self.is_notebook()
-            || self.files.workspace().must_ask_editor(&self.real)
+            || self.files.workspace().needs_editor_lookup(&self.real)
         {
             return None;
         }

@@ -6,7 +6,7 @@ use super::output::{Cell, NotebookFile, Output, Parts, PdfFile, TextFile};
 use crate::edit_common::thousands;
 
 /// Formats a result for the model.
-pub(super) fn for_model(output: &Output) -> Content {
+pub(super) fn text_for_model(output: &Output) -> Content {
     match output {
         Output::Text(file) => Content::text(numbered(file)),
         Output::Image(image) => {
@@ -169,7 +169,7 @@ fn pages(parts: &Parts) -> Content {
 const PREVIEW: usize = 12;
 
 /// Formats a result for the user.
-pub(super) fn for_person(output: &Output) -> Rendered {
+pub(super) fn render_for_user(output: &Output) -> Rendered {
     let file = match output {
         Output::Text(file) => file,
         Output::FileUnchanged(file) => {
@@ -185,7 +185,7 @@ pub(super) fn for_person(output: &Output) -> Rendered {
                 thousands(image.original_size)
             ));
         }
-        other => return Rendered::preview(&for_model(other).to_text()),
+        other => return Rendered::preview(&text_for_model(other).to_text()),
     };
     let lines = numbered(file).lines().map(|line| RenderedLine::new(LineStyle::Plain, line)).collect();
     let headline = format!("{} ({} of {} lines)", file.file_path.display(), file.num_lines, file.total_lines);

@@ -230,7 +230,7 @@ impl Tool for WebFetch {
     }
 
     fn to_content(&self, output: &Output) -> Content {
-        result_text::for_model(output)
+        result_text::text_for_model(output)
     }
 
     fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {

@@ -9,7 +9,7 @@ use url::Url;
 use super::{Input, Output, page::visible};
 
 /// Formats a result for the model.
-pub(super) fn for_model(output: &Output) -> Content {
+pub(super) fn text_for_model(output: &Output) -> Content {
     if let Some(to) = &output.redirect_to {
         return Content::text(redirect_text(output, to));
     }

@@ -131,7 +131,7 @@ pub(crate) trait RawBlobs: Send + Sync {
 /// An open engine.
 pub(crate) trait FleetEngine: CommandLog + RunLogs + RawBlobs {
     /// Checks version, settings and free space.
-    fn examine(&self) -> StoreFuture<'_, Vec<EngineFinding>>;
+    fn check_health(&self) -> StoreFuture<'_, Vec<EngineFinding>>;
 }
 
 /// Returns the error for an outdated lease.

@@ -131,7 +131,7 @@ impl JobLedger {
         LedgerOutcome::Renewed(answers)
     }
 
-    pub(super) fn bury(&mut self, worker: &FleetName, beat: u64) -> LedgerOutcome {
+    pub(super) fn expire_worker(&mut self, worker: &FleetName, beat: u64) -> LedgerOutcome {
         if self.workers.get(worker).is_none_or(|it| it.beat != beat) {
             return LedgerOutcome::Flag(false);
         }

@@ -26,7 +26,7 @@ impl JobLedger {
         }
     }
 
-    pub(super) fn unblock(&mut self, order: u64, needs: &[RunId]) {
+    pub(super) fn remove_blocked(&mut self, order: u64, needs: &[RunId]) {
         for run in needs {
             if let Some(waiting) = self.blocked.get_mut(run) {
                 waiting.remove(&order);

@@ -128,7 +128,7 @@ impl JobLedger {
                 self.delayed.remove(&(moment, order));
             }
             let needs = job.head.needs.runs.clone();
-            self.unblock(order, &needs);
+            self.remove_blocked(order, &needs);
         } else if job.state.is_held() {
             self.limits.count_running(&job.head, false);
             if let Some(worker) = job.worker.as_ref().and_then(|it| self.workers.get_mut(it)) {
@@ -309,7 +309,7 @@ impl JobLedger {
     }
 
     /// Makes delayed jobs ready whose time has come.
-    pub(super) fn ready_what_is_due(&mut self) {
+    pub(super) fn release_due_jobs(&mut self) {
         while let Some((moment, order)) =
             self.delayed.first().copied().filter(|(moment, _)| *moment <= self.now)
         {

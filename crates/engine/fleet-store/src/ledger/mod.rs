@@ -143,7 +143,7 @@ impl JobLedger {
     pub(crate) fn apply(&mut self, place: u64, now: i64, command: &LedgerCommand) -> LedgerOutcome {
         self.position = place;
         self.now = now;
-        self.ready_what_is_due();
+        self.release_due_jobs();
         match command {
             LedgerCommand::Submit { jobs } => self.submit(jobs),
             LedgerCommand::Take { worker, pool, most, lease_ms, boot, machine } => {
@@ -157,7 +157,7 @@ impl JobLedger {
                 self.end(key, *state, reason.as_deref(), summary)
             }
             LedgerCommand::Leave { worker } => self.leave(worker),
-            LedgerCommand::Bury { worker, beat } => self.bury(worker, *beat),
+            LedgerCommand::Bury { worker, beat } => self.expire_worker(worker, *beat),
             LedgerCommand::Cancel { run, reason } => self.cancel(run, reason),
             LedgerCommand::Requeue { run, log_begin } => self.requeue(run, *log_begin),
             LedgerCommand::Pause { scope } => self.pause(scope, true),

@@ -26,7 +26,7 @@ async fn killing_two_leaders_loses_no_acknowledged_line() {
     }
     let (lines, longest) = writers.judge(&open_cluster(&address).await).await;
     eprintln!("two leaders killed: {lines} lines acknowledged, 0 lost, 0 twice, longest wait {longest:?}");
-    let findings = at_last(|| store.examine()).await;
+    let findings = at_last(|| store.check_health()).await;
     assert!(findings.iter().any(|it| it.what == "copies" && it.said.starts_with('3')), "{findings:?}");
     assert!(findings.iter().any(|it| it.what == "sync" && it.is_good), "{findings:?}");
 }

@@ -113,7 +113,7 @@ impl HostSet {
     }
 
     /// Sets the handler of the hosts' permission questions. Only the first call has an effect.
-    pub fn asked_of(&self, person: Arc<dyn RemoteQuestionHandler>) {
+    pub fn with_question_handler(&self, person: Arc<dyn RemoteQuestionHandler>) {
         self.person.set(person).ok();
     }
 

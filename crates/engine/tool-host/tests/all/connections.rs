@@ -101,7 +101,7 @@ async fn host_prompts_are_answered_by_local_user() {
         let far = Far::start(rules).await;
         let set = open(vec![LinkConfig { attended, ..setup("a", far.address, "s1") }]).await.unwrap();
         let person = Arc::new(Person { says, asked: Mutex::default() });
-        set.asked_of(Arc::clone(&person) as Arc<dyn RemoteQuestionHandler>);
+        set.with_question_handler(Arc::clone(&person) as Arc<dyn RemoteQuestionHandler>);
         let mut session = near(&set, far.dir.path());
         let report = one(&mut session, mark("c", json!({"name": "m"}))).await;
         assert!(text(&report).contains(want), "{}", text(&report));

@@ -12,7 +12,7 @@ use super::{
     diffs,
     read_ahead::read_ahead,
     update::AcpUpdate,
-    update_builder::{UpdateBuilder, person_said, title_of, usage_update},
+    update_builder::{UpdateBuilder, title_of, usage_update, user_message},
 };
 
 /// Start of texts that Haft logs in the user's role after an interruption.
@@ -93,7 +93,7 @@ fn user(
                 updates.into_iter().for_each(&mut *tell);
             }
             block if !line.is_meta && !is_ours(block, line) => {
-                person_said(block, &line.head.uuid).into_iter().for_each(&mut *tell);
+                user_message(block, &line.head.uuid).into_iter().for_each(&mut *tell);
             }
             _ => (),
         }

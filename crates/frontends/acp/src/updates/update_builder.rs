@@ -330,7 +330,7 @@ pub(crate) fn title_of(words: &str) -> String {
 }
 
 /// Builds a chunk for a user message, for a replay.
-pub(crate) fn person_said<'a>(block: &'a MessageBlock, name: &'a str) -> Option<AcpUpdate<'a>> {
+pub(crate) fn user_message<'a>(block: &'a MessageBlock, name: &'a str) -> Option<AcpUpdate<'a>> {
     chunk_content(block).map(|content| typed_by_person(content, name))
 }
 

@@ -65,7 +65,7 @@ pub(crate) use self::{
     view::ViewArgs,
     worktrees::WorktreesCommand,
 };
-use haft_console::stdout::complain;
+use haft_console::stdout::print_error;
 
 /// The handle by which a language model holds its tools.
 #[derive(Debug, Parser)]
@@ -97,7 +97,7 @@ impl Args {
             let words = list_flags::one_word_each(std::env::args_os().collect(), &root, &is_tool_name);
             let matches = if newer_flags::is_of_sdk(&words) {
                 let (matches, ignored) = newer_flags::parse(&mut root, words)?;
-                ignored.iter().for_each(|flag| complain(&format!("ignored the unknown option {flag}")));
+                ignored.iter().for_each(|flag| print_error(&format!("ignored the unknown option {flag}")));
                 matches
             } else {
                 root.try_get_matches_from_mut(words)?

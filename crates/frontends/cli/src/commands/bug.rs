@@ -103,7 +103,7 @@ fn doctor_file(options: &GlobalArgs) -> BugFile {
 
 fn session_file(named: &str, options: &GlobalArgs) -> Result<BugFile, CliError> {
     let logs = session_spec::logs(options)?;
-    let id = sessions::named_or_newest(&logs, Some(named))?;
+    let id = sessions::resolve_session(&logs, Some(named))?;
     let path = logs.path(&id);
     let mut text = std::fs::read_to_string(&path).map_err(|err| format!("{}: {err}", path.display()))?;
     let mut about = String::from("the whole conversation of that session");

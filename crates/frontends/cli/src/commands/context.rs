@@ -39,7 +39,7 @@ async fn look(run: &RunArgs, options: &GlobalArgs) -> Result<(WindowUsage, Vec<S
         model.provider = ProviderSpec::Given { provider: Arc::new(ScriptedProvider::new([])), catalog: None };
         model.record = None;
     }
-    let handle = Session::open_on(spec, session_spec::to_standard_error())?;
+    let handle = Session::open_on(spec, session_spec::stderr_events())?;
     let fill = handle.ask(Command::WindowFill).await.flatten();
     let fill = fill.ok_or_else(|| CliError::Message(String::from("the session cannot be looked at")))?;
     let servers = server_fills(handle.servers(), &fill.loaded);

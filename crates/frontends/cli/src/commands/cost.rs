@@ -18,7 +18,7 @@ use crate::{commands::sessions, run::session_spec};
 
 pub(crate) fn run(session: Option<&str>, options: &GlobalArgs) -> CommandExit {
     let logs = session_spec::logs(options)?;
-    let id = sessions::named_or_newest(&logs, session)?;
+    let id = sessions::resolve_session(&logs, session)?;
     let path = logs.path(&id);
     let cost = session_cost::of_log(&path).map_err(|err| format!("{}: {err}", path.display()))?;
     let agents = haft_session::logged_agents(&path);

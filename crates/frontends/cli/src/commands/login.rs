@@ -55,7 +55,7 @@ pub(crate) fn login(args: &LoginArgs, options: &GlobalArgs) -> CommandExit {
     if premises.variable(variable).is_some_and(|it| !it.trim().is_empty()) {
         print_line(&format!("{variable} is set too, and wins as long as it is."))?;
     }
-    if premises.text_setting("apiKeyHelper").is_some() && args.provider == "anthropic" {
+    if premises.string_setting("apiKeyHelper").is_some() && args.provider == "anthropic" {
         print_line("The setting apiKeyHelper is there too, and wins as long as it is.")?;
     }
     Ok(ExitCode::SUCCESS)

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use haft_console::{
     GlobalArgs,
-    stdout::{CommandExit, complain, print_bytes, print_line},
+    stdout::{CommandExit, print_bytes, print_error, print_line},
     style,
 };
 use haft_model::{Catalog, ModelInfo, ThinkingSupport};
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &ModelsArgs, options: &GlobalArgs) -> CommandExit {
     }
     if known.is_empty() {
         let wanted = args.filter.as_deref().unwrap_or_default();
-        complain(&format!("no model that is known has {wanted:?} in its name; `haft models` lists all"));
+        print_error(&format!("no model that is known has {wanted:?} in its name; `haft models` lists all"));
     } else {
         print_bytes(style::clean(&table(&known)).as_bytes())?;
     }

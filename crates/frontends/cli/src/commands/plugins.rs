@@ -179,7 +179,7 @@ fn install(id: &str, scope: PluginScope, options: &GlobalArgs) -> CommandExit {
     }
     let wanted = session_spec::premises(options)?.plugin_options(&id).unwrap_or_default();
     for option in wanted.iter().filter(|it| it.is_required && !it.is_set) {
-        haft_console::stdout::complain(&format!(
+        haft_console::stdout::print_error(&format!(
             "it needs `{0}` ({1}): haft plugins configure {id} {0}=VALUE",
             option.key, option.description
         ));
@@ -260,7 +260,7 @@ fn marketplace(command: &MarketplaceCommand, options: &GlobalArgs) -> CommandExi
         MarketplaceCommand::Remove { name } => {
             let left = premises.remove_marketplace(name).map_err(CliError::Message)?;
             for id in left {
-                haft_console::stdout::complain(&format!(
+                haft_console::stdout::print_error(&format!(
                     "{id} is still switched on: haft plugins uninstall {id}"
                 ));
             }

@@ -9,7 +9,7 @@ use haft_agent::{
 use haft_console::{
     GlobalArgs,
     interrupt::Interrupt,
-    stdout::{CliError, CommandExit, complain, print_line},
+    stdout::{CliError, CommandExit, print_error, print_line},
 };
 use haft_model::{ModelError, Provider, ReplayProvider};
 use haft_sdk_server::{FrameOptions, Projection, turn_frame};
@@ -32,7 +32,7 @@ async fn play(replay: &ReplayArgs, run: &RunArgs, options: &GlobalArgs) -> Comma
     let mut spec = session_spec::of_run(run, options)?;
     let id = SessionId::from(uuid::Uuid::new_v4().to_string());
     spec.log.id = Some(id.clone());
-    let premises = Arc::new(SessionEnvironment::read(&spec, id, session_spec::to_standard_error())?);
+    let premises = Arc::new(SessionEnvironment::read(&spec, id, session_spec::stderr_events())?);
     let places = premises.tape_places();
     let loaded = RecordedRun::load(&replay.file, places.clone());
     let cassette = Arc::new(loaded.map_err(|err| format!("{}: {err}", replay.file.display()))?);
@@ -175,10 +175,10 @@ async fn turn(
             SessionEventKind::Agent(_) if !event.agent.is_main() => (),
             SessionEventKind::Closed => return None,
             SessionEventKind::TurnEnded(turn) => return Some((turn, lines)),
-            SessionEventKind::Notice(notice) => complain(&notice),
+            SessionEventKind::Notice(notice) => print_error(&notice),
             SessionEventKind::Agent(event) => {
                 if let AgentEvent::Notice(notice) = &event {
-                    complain(notice);
+                    print_error(notice);
                 }
                 if let ReplayShown::Transcript(transcript) = shown {
                     lines.extend(transcript.event(&event));
@@ -195,7 +195,7 @@ fn finished(end: Option<&TurnEnd>, models: &Models, interrupt: &Interrupt, run: 
     let completed = EndReason::Completed;
     let reason = end.map_or(&completed, |it| &it.reason);
     if let EndReason::Failed(error) = reason {
-        complain(&error.to_string());
+        print_error(&error.to_string());
         if matches!(error, ModelError::ReplayMiss { .. }) {
             return Ok(ExitCode::FAILURE);
         }
@@ -204,7 +204,7 @@ fn finished(end: Option<&TurnEnd>, models: &Models, interrupt: &Interrupt, run: 
         && 0 < replay.unused()
         && *reason != EndReason::Interrupted
     {
-        complain(&format!("replay miss: {} recorded answers were not asked for", replay.unused()));
+        print_error(&format!("replay miss: {} recorded answers were not asked for", replay.unused()));
         return Ok(ExitCode::FAILURE);
     }
     let denied = !run.limits.allow_denials && end.is_some_and(|it| !it.denials.is_empty());

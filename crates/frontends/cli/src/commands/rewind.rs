@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use haft_console::{
     GlobalArgs,
-    stdout::{CliError, CommandExit, complain, print_foreign, print_line},
+    stdout::{CliError, CommandExit, print_error, print_line, print_untrusted},
 };
 use haft_session::{
     PastPrompt, RewindOutcome, RewindReport, RewindScope, SessionEnvironment, SessionLogs, rewind_preview,
@@ -13,11 +13,11 @@ use haft_session::{
 use haft_types::{SessionId, text};
 use serde_json::{Value, json};
 
-use crate::{args::RewindArgs, commands::sessions::named_or_newest, run::session_spec};
+use crate::{args::RewindArgs, commands::sessions::resolve_session, run::session_spec};
 
 pub(crate) fn run(args: &RewindArgs, options: &GlobalArgs) -> CommandExit {
     let logs = session_spec::logs(options)?;
-    let id = SessionId::from(named_or_newest(&logs, args.session.as_deref())?);
+    let id = SessionId::from(resolve_session(&logs, args.session.as_deref())?);
     let premises = session_spec::premises(options)?;
     let log = logs.path(id.as_str());
     let said = said_prompts(&log).map_err(|err| format!("{}: {err}", log.display()))?;
@@ -61,10 +61,10 @@ fn list(
             0 => String::from("no files"),
             count => format!("{count} files, +{} -{}", lines.0, lines.1),
         };
-        print_foreign(&format!("{:>3}  {}  ({since})", at + 1, text::one_line(&prompt.text, 80)))?;
+        print_untrusted(&format!("{:>3}  {}  ({since})", at + 1, text::one_line(&prompt.text, 80)))?;
     }
     if !options.json && !said.is_empty() {
-        complain("`haft rewind --to NUMBER` goes back to before that message: files and talk");
+        print_error("`haft rewind --to NUMBER` goes back to before that message: files and talk");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -88,7 +88,7 @@ fn tell(rewound: &RewindOutcome, scope: RewindScope, options: &GlobalArgs) -> Co
         }
     }
     for line in kept {
-        complain(&format!("left as it is: {line}"));
+        print_error(&format!("left as it is: {line}"));
     }
     Ok(if kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -5,7 +5,7 @@ use std::{ffi::OsString, process::ExitCode};
 
 use haft_console::{
     GlobalArgs,
-    stdout::{CliError, CommandExit, complain, print_bytes, print_line},
+    stdout::{CliError, CommandExit, print_bytes, print_error, print_line},
 };
 use haft_sandbox::{Network, SandboxPolicy, SandboxReport, SandboxStrictness};
 use haft_session::{CallLimits, CommandSandbox, SandboxDemand, SessionEnvironment};
@@ -65,7 +65,7 @@ fn check(
         let complete = report.is_complete() && fence.missed.is_empty();
         let line = json!({
             "enabled": walls.is_wanted(), "backend": report.backend.map(|it| format!("{it:?}").to_lowercase()),
-            "complete": complete, "readingHeld": walls.hold_reading().is_ok(), "storeKept": walls.keep_store().is_ok(), "enforced": report.enforced, "notEnforced": gaps, "probes": probes,
+            "complete": complete, "readingHeld": walls.restricts_read_only().is_ok(), "storeKept": walls.guards_state().is_ok(), "enforced": report.enforced, "notEnforced": gaps, "probes": probes,
         });
         print_line(&line.to_string())?;
     } else {
@@ -91,7 +91,7 @@ fn text(
     if policy.network == Network::Off {
         out.push_str("  sandbox.network.allowedDomains opens the network for some hosts.\n");
     }
-    out.push_str(&match walls.hold_reading() {
+    out.push_str(&match walls.restricts_read_only() {
         Ok(()) => String::from(
             "Commands that run without a question because they only read are held to it, sandbox or not: they write nothing, talk to nobody, and start nothing but installed programs.\n",
         ),
@@ -99,7 +99,7 @@ fn text(
             "Commands that only read cannot be held to it here ({why}), so those ask that run a program inside their words or obey files (awk, sed, jq, xargs, cargo, npm).\n"
         ),
     });
-    out.push_str(&match walls.keep_store() {
+    out.push_str(&match walls.guards_state() {
         Ok(()) => String::from(
             "No command can change Haft's own directory, in any mode, sandbox or not: what undo needs stays.\n",
         ),
@@ -134,7 +134,7 @@ fn confined(
         format!("{path} could not be run in the sandbox, which keeps its notes in {}: {err}", notes.display())
     })?;
     for line in violations {
-        complain(&format!("blocked by sandbox: {line}"));
+        print_error(&format!("blocked by sandbox: {line}"));
     }
     Ok(ExitCode::from(u8::try_from(code.clamp(0, 255)).unwrap_or(125)))
 }

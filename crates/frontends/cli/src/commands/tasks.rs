@@ -5,7 +5,7 @@ use std::{path::Path, process::ExitCode, time::Duration};
 
 use haft_console::{
     GlobalArgs,
-    stdout::{CliError, CommandExit, complain, print_bytes, print_line},
+    stdout::{CliError, CommandExit, print_bytes, print_error, print_line},
     style,
 };
 use haft_process::{LiveProcesses, ProcessPurpose, everything};
@@ -92,7 +92,7 @@ fn stop(running: &[LiveProcesses], id: Option<&str>) -> CommandExit {
             print_line(&style::clean(&format!("ended {} ({})", name_of(task), task.command)))?
         } else {
             all = false;
-            complain(&format!("{} is still running", name_of(task)));
+            print_error(&format!("{} is still running", name_of(task)));
         }
     }
     if wanted.is_empty() {

@@ -14,7 +14,7 @@ use std::{
 use haft_console::{
     GlobalArgs,
     interrupt::stop_on_signal,
-    stdout::{CliError, CommandExit, complain, print_line, write_error},
+    stdout::{CliError, CommandExit, print_error, print_line, write_error},
 };
 use haft_session::{HostSessionFactory, SessionEnvironment};
 use haft_tool_host::{
@@ -142,7 +142,7 @@ async fn resident(options: &GlobalArgs) -> CommandExit {
     rustix::process::setsid().ok();
     let premises = session_spec::premises(options)?;
     let place = place(&premises)?;
-    let runs = runs(&premises, HostSessionFactory::new(session_spec::of_options(options)?, complain));
+    let runs = runs(&premises, HostSessionFactory::new(session_spec::of_options(options)?, print_error));
     let idle = seconds(&premises, "HAFT_TOOL_HOST_IDLE", "idle").unwrap_or(IDLE);
     serve_socket(&place, runs, idle, stop_on_signal()?).await?;
     Ok(ExitCode::SUCCESS)
@@ -167,14 +167,16 @@ async fn web(args: &ToolHostArgs, options: &GlobalArgs) -> CommandExit {
     let bind = args.http.unwrap_or_else(|| ([127, 0, 0, 1], 0).into());
     let premises = session_spec::premises(options)?;
     let (token, from) = token(args, &premises)?;
-    let runs =
-        runs(&premises, HostSessionFactory::new(session_spec::of_options(options)?, complain).only_here());
+    let runs = runs(
+        &premises,
+        HostSessionFactory::new(session_spec::of_options(options)?, print_error).restrict_to_spec_dir(),
+    );
     let listener = TcpListener::bind(bind).await.map_err(|err| format!("{bind}: {err}"))?;
     let address = listener.local_addr()?;
     write_error(&format!("Serving {} at http://{address}/", premises.cwd.display()));
     write_error(&format!("The token is in {from}"));
     if !address.ip().is_loopback() {
-        complain("callers on other machines need https: put a server in front that speaks it");
+        print_error("callers on other machines need https: put a server in front that speaks it");
     }
     let web = WebOptions { token, connections: MAX_CONNECTIONS, header_limit: HEADER_LIMIT };
     serve_web(listener, runs, web, stop_on_signal()?).await?;
@@ -190,7 +192,7 @@ async fn meet(bind: SocketAddr, args: &ToolHostArgs, options: &GlobalArgs) -> Co
     write_error(&format!("Hosts and callers meet at http://{address}/NAME"));
     write_error(&format!("The token of both is in {from}"));
     if !address.ip().is_loopback() {
-        complain("hosts and callers on other machines need https: put a server in front that speaks it");
+        print_error("hosts and callers on other machines need https: put a server in front that speaks it");
     }
     let options = WebOptions { token, connections: MAX_MEETINGS, header_limit: HEADER_LIMIT };
     serve_meeting(listener, options, stop_on_signal()?).await?;
@@ -213,10 +215,12 @@ async fn through(url: &str, args: &ToolHostArgs, options: &GlobalArgs) -> Comman
     let usage = |err: HostAddressError| CliError::Message(err.to_string());
     let address = HostAddress::read(url).map_err(usage)?;
     let point = HostConfig::new(HostName::new("meeting").map_err(usage)?, address).with_token(token);
-    let runs =
-        runs(&premises, HostSessionFactory::new(session_spec::of_options(options)?, complain).only_here());
+    let runs = runs(
+        &premises,
+        HostSessionFactory::new(session_spec::of_options(options)?, print_error).restrict_to_spec_dir(),
+    );
     write_error(&format!("Serving {} through {}", premises.cwd.display(), point.address));
-    let ended = serve_through(point, runs, stop_on_signal()?, complain).await;
+    let ended = serve_through(point, runs, stop_on_signal()?, print_error).await;
     ended.map_err(|why| CliError::Message(format!("{url}: {why}")))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -18,7 +18,7 @@ use axum::{
 };
 use haft_console::{
     GlobalArgs,
-    stdout::{CliError, CommandExit, complain, print_bytes, print_line},
+    stdout::{CliError, CommandExit, print_bytes, print_error, print_line},
     style,
 };
 use haft_mcp_server::{AcceptLimits, accept};
@@ -52,7 +52,7 @@ pub(crate) fn run(command: TriggersCommand, options: &GlobalArgs) -> CommandExit
     let store = TriggerStore::at(state.join("triggers"));
     let set = premises.loaded().settings.get("triggers").map(|it| it.value);
     let (triggers, wrong) = set.as_ref().map(read_triggers).unwrap_or_default();
-    wrong.iter().for_each(|problem| complain(problem));
+    wrong.iter().for_each(|problem| print_error(problem));
     match command {
         TriggersCommand::List => list(&triggers, options),
         TriggersCommand::Logs { name } => logs(&store, name.as_deref(), options),
@@ -97,7 +97,7 @@ fn logs(store: &TriggerStore, name: Option<&str>, options: &GlobalArgs) -> Comma
     let runs: Vec<_> = all.iter().filter(|it| name.is_none_or(|name| it.trigger == name)).collect();
     if runs.is_empty() {
         let of = name.map(|it| format!(" of {it}")).unwrap_or_default();
-        complain(&format!(
+        print_error(&format!(
             "nothing is written about a run{of} yet; `haft triggers list` shows what can fire"
         ));
     }
@@ -173,11 +173,11 @@ struct WebhookServer {
 
 async fn serve(desk: Arc<WebhookServer>, at: SocketAddr) -> CommandExit {
     if !desk.triggers.values().any(|it| it.scheme.is_some()) {
-        complain("no trigger has a scheme and a secret, so no delivery will be accepted");
+        print_error("no trigger has a scheme and a secret, so no delivery will be accepted");
     }
     for trigger in desk.triggers.values().filter(|it| it.scheme.is_some()) {
         if let Err(why) = secret(trigger) {
-            complain(&format!("triggers.{}: {why}", trigger.name));
+            print_error(&format!("triggers.{}: {why}", trigger.name));
         }
     }
     let listener = TcpListener::bind(at).await?;
@@ -241,9 +241,9 @@ async fn work(desk: &Arc<WebhookServer>) {
                 running.spawn(async move {
                     let done = carry_out(&desk.store, trigger.as_ref(), &desk.state, &run).await;
                     match done {
-                        Ok(Some(why)) => complain(&format!("{}: {why}", run.id)),
-                        Ok(None) => complain(&format!("{}: done", run.id)),
-                        Err(err) => complain(&format!("{}: {err}", run.id)),
+                        Ok(Some(why)) => print_error(&format!("{}: {why}", run.id)),
+                        Ok(None) => print_error(&format!("{}: done", run.id)),
+                        Err(err) => print_error(&format!("{}: {err}", run.id)),
                     }
                 });
             }

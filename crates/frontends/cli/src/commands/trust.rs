@@ -32,14 +32,14 @@ pub(crate) fn run(yes: bool, revoke: bool, options: &GlobalArgs) -> CommandExit 
         print_line("Not trusted; it stays without effect.")?;
         return Ok(ExitCode::FAILURE);
     }
-    premises.store.trust(pending).map_err(|err| not_kept(&premises, &err))?;
+    premises.store.trust(pending).map_err(|err| store_error_text(&premises, &err))?;
     print_line("Trusted, exactly as shown. What changes later waits again.")?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The error for a file of Haft's own that cannot be written. For a read-only home it recommends
 /// `HAFT_CONFIG_DIR`.
-pub(crate) fn not_kept(premises: &SessionEnvironment, err: &UpdateError) -> String {
+pub(crate) fn store_error_text(premises: &SessionEnvironment, err: &UpdateError) -> String {
     use std::io::ErrorKind;
     match err {
         UpdateError::Io { path, error }

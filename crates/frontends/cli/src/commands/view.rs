@@ -108,7 +108,7 @@ fn log_path(named: Option<&str>, options: &GlobalArgs) -> Result<PathBuf, CliErr
         return Ok(options.cwd.clone().unwrap_or_default().join(path));
     }
     let logs = session_spec::logs(options)?;
-    let id = sessions::named_or_newest(&logs, named)?;
+    let id = sessions::resolve_session(&logs, named)?;
     Ok(logs.path(&id))
 }
 

@@ -249,7 +249,7 @@ impl InteractiveSession {
         let (handle, events) = match opened {
             Ok(opened) => opened,
             Err(problem) => {
-                news.tell(UiUpdate::CannotOpen(slash_commands::what_to_do(&problem.to_string())));
+                news.tell(UiUpdate::CannotOpen(slash_commands::open_error_help(&problem.to_string())));
                 return None;
             }
         };
@@ -317,7 +317,7 @@ impl InteractiveSession {
             TermEffect::Command { name, arguments } => return self.command(&name, &arguments, news).await,
             TermEffect::Picked { purpose, id } => return self.picked(&purpose, &id, news).await,
             TermEffect::Preview { purpose, id } => self.preview(&purpose, id, news),
-            TermEffect::Picture(pasted) => self.look_at_picture(pasted, news),
+            TermEffect::Picture(pasted) => self.attach_pasted_image(pasted, news),
             TermEffect::ClipboardPicture => self.take_clipboard_picture(news),
             TermEffect::Copy(text) => self.copy(text, news),
             TermEffect::NextMode => self.next_mode(news).await,

@@ -20,7 +20,7 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
 impl InteractiveSession {
     /// Checks in the background whether a pasted path names an image, and sends the result to the UI.
-    pub(super) fn look_at_picture(&self, pasted: String, news: &UpdateSink) {
+    pub(super) fn attach_pasted_image(&self, pasted: String, news: &UpdateSink) {
         let (news, place) = (news.clone(), self.spec.place.clone());
         tokio::task::spawn_blocking(move || {
             let found = find(&pasted, &place.cwd, place.home().as_deref(), &place.variables);

@@ -271,7 +271,7 @@ fn permission_rows(asked: &PermissionQuestion, agent: &AgentId) -> Vec<(ChoiceOp
         ];
     }
     let decision = &asked.decision;
-    let once = ChoiceOption { twice: decision.insists(), ..row('y', "Yes, this once") };
+    let once = ChoiceOption { twice: decision.must_ask(), ..row('y', "Yes, this once") };
     let mut rows = vec![(once, OptionMeaning::Yes(Vec::new()))];
     let rules: Vec<PermissionUpdate> = decision
         .suggestions
@@ -364,7 +364,7 @@ fn lasting(key: char, label: &str, updates: &[PermissionUpdate]) -> ChoiceOption
 }
 
 /// Describes the rules that an answer allows until the end of the session.
-pub(super) fn agreed_for_session(answer: &QuestionAnswer) -> Vec<String> {
+pub(super) fn session_allowances(answer: &QuestionAnswer) -> Vec<String> {
     let QuestionAnswer::Permission(PermissionAnswer::Allow { updates, .. }) = answer else {
         return Vec::new();
     };

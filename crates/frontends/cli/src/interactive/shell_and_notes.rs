@@ -25,7 +25,7 @@ impl InteractiveSession {
         let Some(question) = self.questions.get_mut(id) else { return };
         match question.answer(answer) {
             Ok(CardStep::Done(answer)) => {
-                self.agreed.extend(question_cards::agreed_for_session(&answer));
+                self.agreed.extend(question_cards::session_allowances(&answer));
                 handle.answer(id, answer);
             }
             Ok(CardStep::Next(card)) => news.tell(UiUpdate::Asked(Box::new(card))),

@@ -14,7 +14,7 @@ use super::{InteractiveSession, UpdateSink, rewind_picker, session_picker};
 
 /// Explains why the session could not be opened. For a missing API key, four lines with the ways to go
 /// on.
-pub(super) fn what_to_do(problem: &str) -> Vec<String> {
+pub(super) fn open_error_help(problem: &str) -> Vec<String> {
     if !problem.contains("there is no key") {
         return vec![format!("The session cannot be opened: {problem}")];
     }

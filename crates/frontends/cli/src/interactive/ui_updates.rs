@@ -186,7 +186,7 @@ impl UpdateMapper {
                     headline,
                 }]
             }
-            AgentEvent::Progress(progress) => of_progress(progress).into_iter().collect(),
+            AgentEvent::Progress(progress) => map_progress(progress).into_iter().collect(),
             AgentEvent::CallFinished(it) => self.of_result(it),
             AgentEvent::Notice(text) => vec![UiUpdate::Notice(text.clone())],
             AgentEvent::Retrying(retry) => {
@@ -348,7 +348,7 @@ fn todo_state(status: &str) -> TodoState {
     }
 }
 
-fn of_progress(event: &ProgressEvent) -> Option<UiUpdate> {
+fn map_progress(event: &ProgressEvent) -> Option<UiUpdate> {
     let data = &event.data;
     let tail: Vec<String> =
         data["tail"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();

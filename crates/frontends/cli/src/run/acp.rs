@@ -27,7 +27,7 @@ pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> CommandExit {
     }
     let runtime = session_spec::runtime()?;
     let maker = spec_maker(run.clone(), options.clone());
-    let code = session_spec::run_beside_session(&runtime, async move {
+    let code = session_spec::run_with_session(&runtime, async move {
         let signals =
             signals().ok_or_else(|| CliError::Message(String::from("signals cannot be received")))?;
         Ok::<u8, CliError>(AcpServer::new(maker, env!("CARGO_PKG_VERSION")).run(signals).await)

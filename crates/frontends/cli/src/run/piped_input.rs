@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use haft_console::stdout::{CliError, complain};
+use haft_console::stdout::{CliError, print_error};
 use haft_process::timespec;
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -41,7 +41,7 @@ pub(crate) fn read(has_prompt: bool) -> Result<Vec<u8>, CliError> {
     }
     // A closed standard input was replaced by `/dev/null` at startup.
     let input = File::from(input.as_fd().try_clone_to_owned()?);
-    PipedInput { has_prompt, patience: TIMEOUT, most: MOST, say: &mut complain }.read(input)
+    PipedInput { has_prompt, patience: TIMEOUT, most: MOST, say: &mut print_error }.read(input)
 }
 
 impl PipedInput<'_> {

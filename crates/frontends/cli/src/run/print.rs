@@ -13,7 +13,7 @@ use haft_console::{
     event_lines::{agent_line, child_line, end_line},
     event_printer::{EventPrinter, PrintDetail, PrintStyle, width},
     interrupt::Interrupt,
-    stdout::{CliError, CommandExit, complain, print_foreign, print_line},
+    stdout::{CliError, CommandExit, print_error, print_line, print_untrusted},
 };
 use haft_model::StopReason;
 use haft_sdk_server::{FrameOptions, Projection, local_result, turn_frame};
@@ -38,7 +38,7 @@ pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> CommandExit {
     let prompt = prompt(run)?;
     let (run, options) = (run.clone(), options.clone());
     let face = async move { work(prompt, &run, &options).await };
-    session_spec::run_beside_session(&session_spec::session_runtime()?, face)
+    session_spec::run_with_session(&session_spec::session_runtime()?, face)
 }
 
 /// The error if `haft` is started without `-p` and without a terminal. A single word may be a misspelled
@@ -286,9 +286,9 @@ impl RunOutput<'_> {
 
     fn take(&mut self, event: &SessionEvent) -> Result<(), CliError> {
         match (&mut self.shower, &event.what) {
-            (RunPrinter::Frames(_), SessionEventKind::Notice(text)) => complain(text),
+            (RunPrinter::Frames(_), SessionEventKind::Notice(text)) => print_error(text),
             (RunPrinter::Watcher(watcher), SessionEventKind::Notice(text)) => drop(watcher.note(text)),
-            (RunPrinter::Frames(_), SessionEventKind::Detail(text)) if self.verbose => complain(text),
+            (RunPrinter::Frames(_), SessionEventKind::Detail(text)) if self.verbose => print_error(text),
             (RunPrinter::Frames(projection), what) => {
                 let mut frames = projection.of(event);
                 if let (SessionEventKind::TurnEnded(turn), Some(last)) = (what, frames.last_mut()) {
@@ -318,7 +318,7 @@ impl RunOutput<'_> {
             OutputFormat::Text => {
                 self.print_text(&turn.end)?;
                 if let Some(lost) = lost_line(&self.busts) {
-                    complain(&lost);
+                    print_error(&lost);
                 }
             }
             OutputFormat::Json => {
@@ -334,7 +334,7 @@ impl RunOutput<'_> {
             && let EndReason::Incomplete(_) | EndReason::Exhausted(_) = &turn.end.reason
             && let Some(problem) = end_line(&turn.end.reason)
         {
-            complain(&problem);
+            print_error(&problem);
         }
         Ok(ExitCode::from(code))
     }
@@ -365,17 +365,17 @@ impl RunOutput<'_> {
                 let drawn = haft_console::style::printer().markdown(&end.text);
                 haft_console::stdout::print_bytes(drawn.as_bytes())?;
             } else {
-                print_foreign(&end.text)?;
+                print_untrusted(&end.text)?;
             }
         }
         if let Some(output) = &end.structured_output {
             print_line(&output.to_string())?;
         }
         for denial in &self.denials {
-            complain(denial.for_person.as_ref().unwrap_or(&denial.reason));
+            print_error(denial.for_person.as_ref().unwrap_or(&denial.reason));
         }
         if let Some(problem) = end_line(&end.reason) {
-            complain(&problem);
+            print_error(&problem);
         }
         Ok(())
     }
@@ -402,22 +402,24 @@ pub(crate) fn outcome(reason: &EndReason, denied: bool, interrupt: &Interrupt) -
 
 fn say_quietly(what: &SessionEventKind, agent: &AgentId, verbose: bool) {
     match what {
-        what if verbose && child_line(what).is_some() => complain(&child_line(what).unwrap_or_default()),
-        SessionEventKind::Notice(text) | SessionEventKind::Agent(AgentEvent::Notice(text)) => complain(text),
-        SessionEventKind::Detail(text) if verbose => complain(text),
+        what if verbose && child_line(what).is_some() => print_error(&child_line(what).unwrap_or_default()),
+        SessionEventKind::Notice(text) | SessionEventKind::Agent(AgentEvent::Notice(text)) => {
+            print_error(text)
+        }
+        SessionEventKind::Detail(text) if verbose => print_error(text),
         // Print only the first retry; the final error is printed at the end.
         SessionEventKind::Agent(AgentEvent::Retrying(retry)) if retry.attempt == 1 => {
-            complain(&format!("{}; trying again, up to {} times", retry.reason, retry.most));
+            print_error(&format!("{}; trying again, up to {} times", retry.reason, retry.most));
         }
         SessionEventKind::Agent(AgentEvent::Retrying(retry)) if verbose => {
-            complain(&format!("retry {} of {}: {}", retry.attempt, retry.most, retry.reason));
+            print_error(&format!("retry {} of {}: {}", retry.attempt, retry.most, retry.reason));
         }
         SessionEventKind::Agent(event @ AgentEvent::Repaired(_)) => {
-            complain(&agent_line(event).unwrap_or_default());
+            print_error(&agent_line(event).unwrap_or_default());
         }
         SessionEventKind::Agent(AgentEvent::CallFinished(it)) if verbose && agent.is_main() => {
             let mark = if it.report.error.is_some() { "failed" } else { "done" };
-            complain(&format!("{} {mark}", it.report.name));
+            print_error(&format!("{} {mark}", it.report.name));
         }
         _ => (),
     }
@@ -435,8 +437,8 @@ fn finish_command(command: &CommandEnded, run: &RunArgs, handle: &SessionHandle)
     };
     match run.output.output_format {
         OutputFormat::Text if text.is_empty() => (),
-        OutputFormat::Text if failed => complain(&text),
-        OutputFormat::Text => print_foreign(&text)?,
+        OutputFormat::Text if failed => print_error(&text),
+        OutputFormat::Text => print_untrusted(&text)?,
         OutputFormat::Json => {
             let frame = local_result(handle.id(), name, &text, &command.bill, &command.facts);
             print_line(&frame.to_string())?;

@@ -32,13 +32,13 @@ pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> ExitCode {
         Err(failure) => return failed(&failure),
     };
     let (run, options) = (run.clone(), options.clone());
-    let code = session_spec::run_beside_session(&runtime, async move {
+    let code = session_spec::run_with_session(&runtime, async move {
         let mut spec = match session_spec::of_run(&run, &options) {
             Ok(spec) => spec,
             Err(failure) => return failed(&failure),
         };
         if spec.permissions.mode == Some(PermissionMode::BypassPermissions)
-            && let Err(failure) = session_spec::refuse_root(&spec)
+            && let Err(failure) = session_spec::check_not_root(&spec)
         {
             return failed(&failure);
         }

@@ -5,7 +5,7 @@ use std::{os::unix::fs::MetadataExt as _, path::PathBuf, sync::Arc, time::Durati
 use haft_agent::RunLimits;
 use haft_console::{
     GlobalArgs,
-    stdout::{CliError, complain},
+    stdout::{CliError, print_error},
 };
 use haft_session::{
     ApproverSpec, EventSender, HostAgent, LocationSpec, LogDestination, LogStart, ModelSpec, PluginDir,
@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 
 use crate::{
     args::{ProviderName, RunArgs},
-    commands::sessions::named_or_newest,
+    commands::sessions::resolve_session,
     run::{ide_bridge, thread_limit},
 };
 
@@ -43,7 +43,7 @@ fn runtime_with(threads: usize) -> Result<Runtime, CliError> {
 /// Runs a frontend to completion as a task on the runtime's worker thread and returns its result. Being
 /// on the session's thread avoids waking another thread for each event. Blocks; propagates a panic of
 /// the task.
-pub(crate) fn run_beside_session<T: Send + 'static>(
+pub(crate) fn run_with_session<T: Send + 'static>(
     runtime: &Runtime,
     face: impl Future<Output = T> + Send + 'static,
 ) -> T {
@@ -75,7 +75,7 @@ pub(crate) fn of_run(run: &RunArgs, options: &GlobalArgs) -> Result<SessionSpec,
     spec.permissions.may_bypass =
         run.permissions.dangerously_skip_permissions || run.permissions.allow_dangerously_skip_permissions;
     if spec.permissions.may_bypass {
-        refuse_root(&spec)?;
+        check_not_root(&spec)?;
     }
     if run.output.brief {
         spec.tools.at_hand.push(String::from("SendUserMessage"));
@@ -129,7 +129,7 @@ fn add_editor(spec: &mut SessionSpec, asked: bool) {
     }
     let found = ide_bridge::editor_server(cwd, variables);
     if found.is_none() && asked {
-        complain("no editor with the plugin has this directory open; going on without it");
+        print_error("no editor with the plugin has this directory open; going on without it");
     }
     spec.servers.editor = found.is_some().then(|| ide_bridge::NAME.to_owned());
     spec.servers.configs.extend(found.map(|it| it.to_string()));
@@ -145,7 +145,7 @@ fn resumed(named: &str, spec: &SessionSpec) -> String {
         return named.to_owned();
     }
     let logs = SessionLogs::new(&spec.place, &LogDestination::Own);
-    named_or_newest(&logs, Some(named)).unwrap_or_else(|_| named.to_owned())
+    resolve_session(&logs, Some(named)).unwrap_or_else(|_| named.to_owned())
 }
 
 fn model(run: &RunArgs) -> Result<ModelSpec, CliError> {
@@ -232,7 +232,7 @@ fn place(options: &GlobalArgs) -> Result<LocationSpec, CliError> {
 
 /// Fails if the user is root and permission prompts are off, unless the environment declares a sandbox
 /// (`IS_SANDBOX`).
-pub(crate) fn refuse_root(spec: &SessionSpec) -> Result<(), CliError> {
+pub(crate) fn check_not_root(spec: &SessionSpec) -> Result<(), CliError> {
     let is_root = || std::fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0);
     if is_root() && !spec.place.variables.is_on("IS_SANDBOX") {
         let why = "--dangerously-skip-permissions and the mode bypassPermissions cannot be used with root/sudo \
@@ -247,7 +247,7 @@ pub(crate) fn refuse_root(spec: &SessionSpec) -> Result<(), CliError> {
 pub(crate) fn premises(options: &GlobalArgs) -> Result<Arc<SessionEnvironment>, CliError> {
     let spec = of_options(options)?;
     let id = uuid::Uuid::new_v4().to_string().into();
-    Ok(Arc::new(SessionEnvironment::read(&spec, id, to_standard_error())?))
+    Ok(Arc::new(SessionEnvironment::read(&spec, id, stderr_events())?))
 }
 
 /// The store of session logs for this directory.
@@ -261,10 +261,10 @@ pub(crate) fn servers(premises: &Arc<SessionEnvironment>) -> Result<SessionServe
 }
 
 /// An event sender that prints warnings and notices to standard error.
-pub(crate) fn to_standard_error() -> EventSender {
+pub(crate) fn stderr_events() -> EventSender {
     EventSender::to(|event: SessionEvent| {
         if let SessionEventKind::Notice(text) = &event.what {
-            complain(text);
+            print_error(text);
         }
     })
 }

@@ -86,7 +86,7 @@ impl<L: TerminalLines> ElicitationDialog<'_, L> {
             }
             let mut whole = Value::Object(filled.clone());
             if let Err(problem) = check_input("The form", schema, &mut whole) {
-                self.complain(&problem.message)?;
+                self.print_error(&problem.message)?;
                 continue;
             }
             // With a single field there is nothing to review: the user has just seen it.
@@ -120,7 +120,7 @@ impl<L: TerminalLines> ElicitationDialog<'_, L> {
                 };
                 match line.trim() {
                     "" if suggested.is_some() || !field.is_required => break,
-                    "" => self.complain("this one is needed; Esc leaves the question")?,
+                    "" => self.print_error("this one is needed; Esc leaves the question")?,
                     "-" if suggested.is_some() && !field.is_required => {
                         filled.shift_remove(field.name);
                         break;
@@ -130,7 +130,7 @@ impl<L: TerminalLines> ElicitationDialog<'_, L> {
                             filled.insert(field.name.to_owned(), value);
                             break;
                         }
-                        Err(problem) => self.complain(&problem)?,
+                        Err(problem) => self.print_error(&problem)?,
                     },
                 }
             }
@@ -152,7 +152,7 @@ impl<L: TerminalLines> ElicitationDialog<'_, L> {
         self.lines.say(&out)
     }
 
-    fn complain(&mut self, problem: &str) -> io::Result<()> {
+    fn print_error(&mut self, problem: &str) -> io::Result<()> {
         let problem = painted(&indented(problem), "31", self.colours);
         self.lines.say(&format!("{problem}\n"))
     }

@@ -4,7 +4,7 @@ use std::{io::IsTerminal as _, process::ExitCode};
 
 use futures_util::StreamExt as _;
 use haft_console::{
-    stdout::{CliError, CommandExit, complain, print_bytes, print_foreign, print_line},
+    stdout::{CliError, CommandExit, print_bytes, print_error, print_line, print_untrusted},
     style,
 };
 use haft_types::text::one_line;
@@ -51,8 +51,8 @@ pub(super) async fn attach(desk: &FleetClient, id: &str) -> CommandExit {
             },
             line = typed.next_line(), if is_typed => match line {
                 Ok(Some(line)) if !line.trim().is_empty() => {
-                    if let Err(failure) = desk.say_or_answer(&run, &line).await {
-                        complain(&failure.0);
+                    if let Err(failure) = desk.send_or_answer(&run, &line).await {
+                        print_error(&failure.0);
                     }
                 }
                 Ok(Some(_)) => (),
@@ -118,7 +118,7 @@ fn common_start(one: &str, other: &str) -> usize {
 
 /// Prints a log line in readable form.
 fn print_read(line: &str, spoken: &mut ShownAnswer) -> Result<(), CliError> {
-    let Ok(line) = serde_json::from_str::<Value>(line) else { return print_foreign(line) };
+    let Ok(line) = serde_json::from_str::<Value>(line) else { return print_untrusted(line) };
     let text = match line["type"].as_str() {
         Some("user" | "assistant") => {
             let content = &line["message"]["content"];
@@ -160,7 +160,7 @@ fn print_read(line: &str, spoken: &mut ShownAnswer) -> Result<(), CliError> {
         },
         _ => return Ok(()),
     };
-    if text.is_empty() { Ok(()) } else { print_foreign(&text) }
+    if text.is_empty() { Ok(()) } else { print_untrusted(&text) }
 }
 
 #[cfg(test)]

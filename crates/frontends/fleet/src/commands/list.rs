@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_console::{
-    stdout::{CliError, CommandExit, print_bytes, print_foreign, print_line},
+    stdout::{CliError, CommandExit, print_bytes, print_line, print_untrusted},
     style,
 };
 use haft_fleet_store::{BlobHash, JobCounts, JobFilter, JobRecord, JobState, PageOfJobs, Revision};
@@ -184,7 +184,7 @@ pub(super) async fn show(desk: &FleetClient, id: &str) -> CommandExit {
     if let Some(hash) = id.strip_prefix("blob:") {
         let hash = BlobHash::parse(hash).map_err(|err| err.to_string())?;
         let bytes = desk.blob(hash).await?;
-        print_foreign(&String::from_utf8_lossy(&bytes))?;
+        print_untrusted(&String::from_utf8_lossy(&bytes))?;
         return Ok(ExitCode::SUCCESS);
     }
     let record = desk.run(id).await?;

@@ -17,7 +17,7 @@ use std::{process::ExitCode, sync::Arc};
 
 use haft_console::{
     GlobalArgs,
-    stdout::{CliError, CommandExit, complain, print_line},
+    stdout::{CliError, CommandExit, print_error, print_line},
 };
 use haft_fleet_store::{JobFilter, JobState};
 use haft_session::SessionEnvironment;
@@ -77,8 +77,8 @@ async fn carry_out(command: FleetCommand, context: &FleetContext) -> CommandExit
         FleetCommand::Attach { id } => follow::attach(desk, &id).await,
         FleetCommand::Say { id, text } => {
             let run = desk.run(&id).await?.head.id;
-            if desk.say_or_answer(&run, &text).await? {
-                complain("that was the answer to its question");
+            if desk.send_or_answer(&run, &text).await? {
+                print_error("that was the answer to its question");
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -116,7 +116,7 @@ async fn carry_out(command: FleetCommand, context: &FleetContext) -> CommandExit
             let report = desk.move_to(&fleet.whole, &store::open_at(&to).await?).await?;
             print_line(&format!("{} jobs were moved", report.moved))?;
             if 0 < report.stayed {
-                complain(&format!(
+                print_error(&format!(
                     "{} stay here: they run, are paused or were set aside. `haft fleet status` shows them; workers of this \
                      store finish what runs, and what is resumed can be moved again",
                     report.stayed
@@ -152,7 +152,9 @@ async fn pause(desk: &FleetClient, which: &FleetWhich, pauses: bool) -> CommandE
             print_line(&format!("{id}: {word}"))?;
         } else {
             is_done = false;
-            complain(&format!("{id}: its batch is paused; `haft fleet resume` with the batch lets it start"));
+            print_error(&format!(
+                "{id}: its batch is paused; `haft fleet resume` with the batch lets it start"
+            ));
         }
     }
     Ok(ExitCode::from(u8::from(!is_done)))

@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_console::{
-    stdout::{CliError, CommandExit, complain, print_bytes, print_line},
+    stdout::{CliError, CommandExit, print_bytes, print_error, print_line},
     style,
 };
 use haft_fleet_store::{BlobHash, JobFilter, JobState};
@@ -37,11 +37,11 @@ pub(super) async fn results(
         desk.jobs(filter).await?.into_iter().map(|record| RunResult { record }).collect();
     if let Some(dir) = &order.patches {
         let written = write_patches(desk, &jobs, dir).await?;
-        complain(&format!("{written} patches are in {}", dir.display()));
+        print_error(&format!("{written} patches are in {}", dir.display()));
     }
     if let Some(dir) = &order.files {
         let written = write_files(desk, &jobs, dir).await?;
-        complain(&format!("{written} files are in {}", dir.display()));
+        print_error(&format!("{written} files are in {}", dir.display()));
     }
     match (order.csv, context.options.json) {
         (true, _) => print_csv(&jobs)?,
@@ -179,7 +179,7 @@ async fn apply(desk: &FleetClient, id: &str) -> CommandExit {
     }
     let is_clean = git_apply(&["--index", "--3way"], &patch, true)?;
     if !is_clean {
-        complain(
+        print_error(
             "the patch does not fit what is here; where it was merged, conflicts are marked in the files. Commit or put \
              away what you changed and apply it again, or take it by hand: `haft fleet results ID --patches DIR`",
         );

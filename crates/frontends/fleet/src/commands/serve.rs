@@ -10,7 +10,7 @@ use axum::{
 };
 use haft_console::{
     interrupt::Interrupt,
-    stdout::{CliError, CommandExit, complain, print_line},
+    stdout::{CliError, CommandExit, print_error, print_line},
 };
 use haft_fleet_store::RunId;
 use haft_mcp_server::{AcceptLimits, accept};
@@ -46,7 +46,7 @@ pub(super) async fn run(
     let premises = context.program.environment(&context.options)?;
     let set = premises.loaded().settings.get("triggers").map(|it| it.value);
     let (triggers, wrong) = set.as_ref().map(read_triggers).unwrap_or_default();
-    wrong.iter().for_each(|problem| complain(problem));
+    wrong.iter().for_each(|problem| print_error(problem));
     let token = match token {
         None => None,
         Some(path) => {

@@ -59,7 +59,7 @@ pub(super) async fn open_at(url: &str) -> Result<FleetStore, CliError> {
 /// Prints the checks of the store and whether each passed.
 pub(super) async fn doctor(fleet: &OpenFleet, context: &FleetContext) -> CommandExit {
     let address = address()?;
-    let findings = fleet.whole.examine().await.map_err(|err| format!("{address}: {err}"))?;
+    let findings = fleet.whole.check_health().await.map_err(|err| format!("{address}: {err}"))?;
     let mut is_good = true;
     for finding in &findings {
         is_good &= finding.is_good;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use haft_console::stdout::{CliError, complain};
+use haft_console::stdout::{CliError, print_error};
 use haft_fleet_store::{FiringTime, FleetName, JobRequirements, MissedSlots, NewSchedule, ScheduleRecord};
 use haft_schedule::{CronJob, CronSpec, CronStore, MissedPolicy, zone_named};
 use serde_json::{Map, json};
@@ -28,7 +28,7 @@ pub(super) async fn hand_over(
 ) -> Result<Vec<(FleetName, String)>, CliError> {
     let prompts = CronStore::at(context.program.environment(&context.options)?.state_dir().join("cron"));
     let stored = prompts.list();
-    stored.problems.iter().for_each(|problem| complain(problem));
+    stored.problems.iter().for_each(|problem| print_error(problem));
     let (address, machine) = (store::address()?.to_string(), machine());
     let known = desk.store().clockwork.schedules().await.map_err(|err| err.to_string())?;
     let mut there = BTreeSet::new();
@@ -42,7 +42,7 @@ pub(super) async fn hand_over(
             continue;
         }
         if job.fleet.as_deref().is_some_and(|it| it != address) {
-            complain(&format!("{} goes by the clock of another store; it is left there", job.id));
+            print_error(&format!("{} goes by the clock of another store; it is left there", job.id));
             continue;
         }
         if job.fleet.is_none() {
@@ -50,7 +50,7 @@ pub(super) async fn hand_over(
         }
         there.insert(name.clone());
         let Some(schedule) = schedule(desk, name.clone(), job, &machine)? else {
-            complain(&format!("{}: {:?} never fires", job.id, job.cron));
+            print_error(&format!("{}: {:?} never fires", job.id, job.cron));
             continue;
         };
         if before.is_none_or(|it| it.schedule.when != schedule.when || it.schedule.body != schedule.body) {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path, process::ExitCode};
 
 use haft_console::{
     interrupt::Interrupt,
-    stdout::{CliError, CommandExit, complain, print_foreign, print_line},
+    stdout::{CliError, CommandExit, print_error, print_line, print_untrusted},
 };
 use haft_fleet_store::{JobFilter, JobRecord, JobRequirements, JobState, ResourceRequest, RunId};
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ pub(super) async fn submit(fleet: &OpenFleet, args: &FleetSubmitArgs, context: &
     if !args.wait {
         print_line(id.as_str())?;
     }
-    let own = InProcessWorker::unless_there(&fleet.whole, &pool, context).await?;
+    let own = InProcessWorker::start_unless_running(&fleet.whole, &pool, context).await?;
     if own.is_none() && !args.wait {
         return Ok(ExitCode::SUCCESS);
     }
@@ -51,7 +51,7 @@ pub(super) async fn submit(fleet: &OpenFleet, args: &FleetSubmitArgs, context: &
     match (args.wait, record.state) {
         (true, _) => print_answer(&record, context),
         (false, JobState::Done) => {
-            complain(&format!("{id}: done; `haft fleet results {id}` shows what came of it"));
+            print_error(&format!("{id}: done; `haft fleet results {id}` shows what came of it"));
             Ok(exit_of(&record))
         }
         (false, _) => Ok(say_why(&record)),
@@ -139,7 +139,7 @@ fn print_answer(record: &JobRecord, context: &FleetContext) -> CommandExit {
         }
         print_line(&result.to_string())?;
     } else if let Some(text) = record.summary["result"]["result"].as_str() {
-        print_foreign(text)?;
+        print_untrusted(text)?;
     }
     match record.state {
         JobState::Done => Ok(exit_of(record)),
@@ -150,7 +150,7 @@ fn print_answer(record: &JobRecord, context: &FleetContext) -> CommandExit {
 /// Prints why a job did not succeed and returns the exit code.
 fn say_why(record: &JobRecord) -> ExitCode {
     let reason = record.reason.as_deref().unwrap_or("it did not end well");
-    complain(&format!("{}: {}: {reason}", record.head.id, record.state.as_str()));
+    print_error(&format!("{}: {}: {reason}", record.head.id, record.state.as_str()));
     exit_of(record)
 }
 
@@ -191,13 +191,18 @@ pub(super) async fn map(fleet: &OpenFleet, args: &FleetMapArgs, context: &FleetC
         if own.is_none()
             && let Some(pool) = pools.first()
         {
-            own = InProcessWorker::unless_there(&fleet.whole, pool, context).await?;
+            own = InProcessWorker::start_unless_running(&fleet.whole, pool, context).await?;
         }
         if end < wanted {
-            complain(&format!("{end} of {wanted} jobs were let go; the next follow when these have worked"));
+            print_error(&format!(
+                "{end} of {wanted} jobs were let go; the next follow when these have worked"
+            ));
             if let StageVerdict::Stop(bad) = desk.verdict(&report.ids).await? {
                 let bad: Vec<&str> = bad.iter().map(RunId::as_str).take(5).collect();
-                complain(&format!("stopped after {end} of {wanted} jobs: {} did not work", bad.join(", ")));
+                print_error(&format!(
+                    "stopped after {end} of {wanted} jobs: {} did not work",
+                    bad.join(", ")
+                ));
                 tell(&plan, &all, context)?;
                 end_worker(own).await;
                 return Ok(ExitCode::FAILURE);
@@ -260,7 +265,7 @@ fn explain(plan: &JobPlan, context: &FleetContext) -> CommandExit {
             print_line(&format!("{}  {}", job.id, haft_types::text::one_line(&job.body.prompt, 100)))?
         }
     }
-    complain(&format!("{} jobs of the batch {}; nothing was queued", plan.jobs.len(), plan.batch));
+    print_error(&format!("{} jobs of the batch {}; nothing was queued", plan.jobs.len(), plan.batch));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -287,7 +292,7 @@ async fn wait_for_all(desk: &FleetClient, batch: &str, ids: &[RunId], context: &
         print_line(&words.join(", "))?;
     }
     if !waited.all_done() {
-        complain(&format!("not all are done; `haft fleet results {batch}` says why"));
+        print_error(&format!("not all are done; `haft fleet results {batch}` says why"));
     }
     Ok(ExitCode::from(u8::from(!waited.all_done())))
 }

@@ -8,7 +8,7 @@ use std::{
 
 use haft_console::{
     interrupt::Interrupt,
-    stdout::{CliError, CommandExit, complain, print_line},
+    stdout::{CliError, CommandExit, print_error, print_line},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -128,7 +128,7 @@ async fn serve(program: &Path, files: &[PathBuf], servers: &[String], address: &
     }
     let interrupt = Interrupt::listen_now();
     print_line(&format!("export HAFT_FLEET={address}"))?;
-    complain("the servers run until this program ends");
+    print_error("the servers run until this program ends");
     let ended = tokio::select! {
         () = interrupt.cancel.cancelled() => Ok(ExitCode::SUCCESS),
         Some(Ok(Err(failure))) = keepers.join_next() => Err(failure),
@@ -162,7 +162,7 @@ async fn keep_running(program: PathBuf, file: PathBuf, stop: CancellationToken) 
                 file.display()
             )));
         }
-        complain(&format!("the server of {} ended ({ended}) and is started again", file.display()));
+        print_error(&format!("the server of {} ended ({ended}) and is started again", file.display()));
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(Duration::from_millis(200) * 2_u32.pow(soon)) => (),

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use haft_console::{
     interrupt::Interrupt,
-    stdout::{CliError, CommandExit, complain},
+    stdout::{CliError, CommandExit, print_error},
 };
 use haft_fleet_store::{FleetName, FleetStore, ResourceRequest};
 use serde::Deserialize;
@@ -38,7 +38,7 @@ const LOOKS: Duration = Duration::from_secs(5);
 async fn hand_over_prompts(desk: &FleetClient, context: &FleetContext) {
     loop {
         if let Err(CliError::Message(why)) = stored_prompts::hand_over(desk, context).await {
-            complain(&format!("stored prompts: {why}"));
+            print_error(&format!("stored prompts: {why}"));
         }
         tokio::time::sleep(LOOKS).await;
     }
@@ -52,7 +52,7 @@ pub(super) async fn run(fleet: &OpenFleet, args: &FleetWorkerArgs, context: &Fle
     let interrupt = Interrupt::listen_now();
     tokio::spawn(async move {
         while let Some(news) = news.recv().await {
-            complain(&in_words(&news));
+            print_error(&in_words(&news));
         }
     });
     let working = worker.run(interrupt.cancel.clone());
@@ -138,7 +138,7 @@ pub(super) struct InProcessWorker {
 
 impl InProcessWorker {
     /// Starts a worker unless the pool already has one (`None`).
-    pub(super) async fn unless_there(
+    pub(super) async fn start_unless_running(
         store: &FleetStore,
         pool: &str,
         context: &FleetContext,
@@ -157,7 +157,7 @@ impl InProcessWorker {
             settings.key_limits = file.keys;
             settings.tenant_usd = file.tenant_usd;
         }
-        complain("no worker is there; this process works on it");
+        print_error("no worker is there; this process works on it");
         let (worker, mut news) =
             FleetWorker::new(store.clone(), settings, Arc::clone(&context.program) as Arc<dyn JobSessions>);
         let stop = CancellationToken::new();
@@ -167,14 +167,14 @@ impl InProcessWorker {
                 while let Some(news) = news.recv().await {
                     match &news {
                         WorkerEvent::NoRoom(_) | WorkerEvent::Trouble(_) | WorkerEvent::Warns { .. } => {
-                            complain(&in_words(&news));
+                            print_error(&in_words(&news));
                         }
                         WorkerEvent::Ready | WorkerEvent::Took { .. } | WorkerEvent::Left { .. } => (),
                     }
                 }
             });
             if let Err(err) = worker.run(drain).await {
-                complain(&err.to_string());
+                print_error(&err.to_string());
             }
         });
         Ok(Some(Self { stop, task }))

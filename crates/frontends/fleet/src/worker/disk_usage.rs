@@ -45,7 +45,7 @@ impl DiskWatch {
     }
 
     /// Like [`in_words`](Self::in_words), as a closure that outlives the watch.
-    pub(super) fn words_later(&self) -> impl Fn() -> String + use<> {
+    pub(super) fn deferred_text(&self) -> impl Fn() -> String + use<> {
         let (found, limit) = (Arc::clone(&self.found), self.limit);
         move || words_of(&found, limit)
     }

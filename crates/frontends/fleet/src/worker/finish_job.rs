@@ -38,7 +38,7 @@ pub(super) async fn finish(
     }
     let over_disk = job.disk.over.clone();
     let is_over_disk = over_disk.is_cancelled();
-    let words = job.disk.words_later();
+    let words = job.disk.deferred_text();
     let (outcome, summary) = {
         let collecting = collect(worker, lease, job, &ended, outcome, &stop);
         tokio::pin!(collecting);

@@ -154,7 +154,7 @@ async fn prepare(
     }
     let key = lease.key.clone();
     let results = LargeResults::new(head.tenant.clone(), &dirs.state(), &key.run);
-    results.bring_back(&worker.store, &mut history).await?;
+    results.download_results(&worker.store, &mut history).await?;
     let fence = StoreLog::begin(
         &worker.store,
         key.clone(),
@@ -171,7 +171,8 @@ async fn prepare(
     };
     let workspace =
         made.map_err(|why| JobStopped::Ends(JobOutcome::failed(2, mask.masked(&why), Some(RetryOn::Setup))))?;
-    takeover::judge_unknown(&mut history, body.on_unknown, &workspace, &fence).map_err(JobStopped::Aside)?;
+    takeover::resolve_unknown_call(&mut history, body.on_unknown, &workspace, &fence)
+        .map_err(JobStopped::Aside)?;
     fence.note(&FleetState::Owner {
         format: FORMAT,
         haft: env!("CARGO_PKG_VERSION").to_owned(),

@@ -46,7 +46,7 @@ impl FleetWorker {
 }
 
 /// Decides what happens with calls whose outcome is unknown. The error says why the job is parked.
-pub(super) fn judge_unknown(
+pub(super) fn resolve_unknown_call(
     history: &mut RunHistory,
     order: OnUnknown,
     workspace: &RunWorkspace,

@@ -227,7 +227,7 @@ impl Composer {
     }
 
     /// Replaces the placeholder at or before the caret by its text. Returns whether there was one.
-    pub fn unfold(&mut self) -> bool {
+    pub fn expand_paste(&mut self) -> bool {
         let before = self.text[..self.at].chars().next_back().filter(|it| self.paste_of(*it).is_some());
         let from = match before {
             Some(it) => self.at - it.len_utf8(),
@@ -384,7 +384,7 @@ impl Composer {
     }
 
     /// Replaces the text just yanked by the previous kill.
-    pub fn yank_older(&mut self) {
+    pub fn yank_pop(&mut self) {
         let LastEdit::Yanked(from, until, which) = self.last else { return };
         let which = which.checked_sub(1).unwrap_or(self.kills.len() - 1);
         let text = self.kills[which].clone();
@@ -408,7 +408,7 @@ impl Composer {
     }
 
     /// Moves by one row. Returns whether there was one.
-    pub fn go_row(&mut self, down: bool, width: usize) -> bool {
+    pub fn move_row(&mut self, down: bool, width: usize) -> bool {
         let places = self.places(width);
         let here = places.iter().rposition(|it| it.0 <= self.at && it.1 != usize::MAX).unwrap_or(0);
         let (row, column) = (places[here].1, self.goal.unwrap_or(places[here].2));

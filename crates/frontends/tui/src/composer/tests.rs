@@ -49,7 +49,7 @@ fn caret_movement_and_deletion() {
             it.go(CaretMove::Start);
             it.kill(CaretMove::LineEnd);
             it.yank();
-            it.yank_older();
+            it.yank_pop();
         },
         "b|",
     );
@@ -70,15 +70,15 @@ fn caret_movement_and_deletion() {
 #[test]
 fn caret_moves_by_rows() {
     let mut composer = of("0123456789\nab|");
-    assert!(composer.go_row(false, 7), "to the wrapped rest of the first line");
+    assert!(composer.move_row(false, 7), "to the wrapped rest of the first line");
     assert_eq!(shown(&composer), "0123456|789\nab");
-    assert!(composer.go_row(false, 7));
+    assert!(composer.move_row(false, 7));
     assert_eq!(shown(&composer), "01|23456789\nab");
-    assert!(!composer.go_row(false, 7));
-    assert!(composer.go_row(true, 7));
-    assert!(composer.go_row(true, 7));
+    assert!(!composer.move_row(false, 7));
+    assert!(composer.move_row(true, 7));
+    assert!(composer.move_row(true, 7));
     assert_eq!(shown(&composer), "0123456789\nab|");
-    assert!(!composer.go_row(true, 7));
+    assert!(!composer.move_row(true, 7));
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn long_paste_is_placeholder_and_sent_whole() {
     assert_eq!(rows[0].to_text(), "> see [pasted text 1, 40 lines] end");
     assert_eq!(caret.column, rows[0].width());
     assert_eq!(composer.whole(), format!("see {long} end"));
-    assert!(composer.unfold());
+    assert!(composer.expand_paste());
     assert_eq!(composer.text(), format!("see {long} end"));
     composer.undo();
     assert_eq!(composer.whole(), format!("see {long} end"));

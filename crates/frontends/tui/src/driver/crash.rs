@@ -20,7 +20,7 @@ static ON_FAULT_BEFORE: [OnceLock<libc::sigaction>; 2] = [OnceLock::new(), OnceL
 type SignalHandler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
 /// Installs handlers that restore the terminal before a fatal signal takes effect.
-pub(super) fn give_back_before_death() {
+pub(super) fn restore_on_signal() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         for signal in DEADLY {

@@ -79,7 +79,7 @@ pub(super) struct EventLoop {
 
 impl EventLoop {
     pub(super) fn new(tty: Tty, mailbox: Mailbox, setup: TerminalSetup) -> Self {
-        let (size, early) = (tty.size(), tty.typed_early());
+        let (size, early) = (tty.size(), tty.type_ahead());
         let mut model = AppState::new(setup.look.clone(), size, setup.history);
         let epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         model.set_epoch(u64::try_from(epoch.as_millis()).unwrap_or(0));
@@ -446,7 +446,7 @@ impl EventLoop {
             }
             self.leave_alternate();
             let frame = view(&self.model);
-            let may_park = self.model.may_park();
+            let may_park = self.model.can_park_cursor();
             let bytes = if self.parking.is_for_frame(may_park, self.model.is_working(), now) {
                 self.painter.paint_parked(&frame.finished, &frame.region, frame.caret)
             } else {

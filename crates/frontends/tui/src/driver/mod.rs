@@ -65,7 +65,7 @@ impl OpenTerminal {
         let tty = tty::Tty::open()?;
         let (sender, mailbox) = mailbox::mailbox()?;
         tty::restore_on_panic();
-        crash::give_back_before_death();
+        crash::restore_on_signal();
         let run = move || event_loop::EventLoop::new(tty, mailbox, setup).run();
         let thread = std::thread::Builder::new().name(String::from(THREAD)).spawn(run)?;
         Ok(Self { sender, thread: Some(thread) })

@@ -93,7 +93,7 @@ impl Tty {
     }
 
     /// Returns the number of bytes typed before the tty was taken over; there Enter is a line feed.
-    pub(super) fn typed_early(&self) -> usize {
+    pub(super) fn type_ahead(&self) -> usize {
         rustix::io::ioctl_fionread(&self.fd).ok().and_then(|it| usize::try_from(it).ok()).unwrap_or(0)
     }
 

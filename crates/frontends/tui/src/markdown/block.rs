@@ -93,7 +93,7 @@ impl BlockRenderer {
     }
 
     /// Returns the table that would start if a delimiter followed this line.
-    pub(super) fn table_to_be(&self, head: &str) -> Option<TableStream> {
+    pub(super) fn pending_table(&self, head: &str) -> Option<TableStream> {
         let head = head.trim();
         let inner = head.trim_start_matches('|');
         let inner = inner.strip_suffix('|').unwrap_or(inner);

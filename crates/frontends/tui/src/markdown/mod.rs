@@ -163,7 +163,7 @@ impl MarkdownStream {
         if self.maker.marks || 2 < lines.len() || !lines.iter().skip(1).all(is_on_the_way) {
             return None;
         }
-        Some(self.maker.table_to_be(&lines[0])?.tail(None))
+        Some(self.maker.pending_table(&lines[0])?.tail(None))
     }
 
     /// Renders the unfinished part of a table, including its incomplete row.

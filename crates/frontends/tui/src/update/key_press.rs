@@ -19,17 +19,17 @@ const STOPPING_MS: u64 = 2000;
 
 impl AppState {
     pub(super) fn key(&mut self, key: KeyPress, effects: &mut Vec<TermEffect>) {
-        if let Some(overlay) = self.overlay.as_mut().filter(|it| it.hears_keys()) {
+        if let Some(overlay) = self.overlay.as_mut().filter(|it| it.accepts_keys()) {
             let step = overlay.key(key, self.size, self.now);
             return self.overlay_step(step, effects);
         }
-        if self.asks.hears() {
+        if self.asks.accepts_enter() {
             let step = self.asks.key(key, self.now);
             if step != QuestionKeyResult::NotMine {
                 return self.ask_step(step, effects);
             }
         }
-        self.asks.typed_elsewhere(self.now);
+        self.asks.on_other_key(self.now);
         if self.search.is_some() {
             return self.search_key(key, effects);
         }
@@ -51,7 +51,7 @@ impl AppState {
             return self.open_help();
         }
         self.composer.insert(&it.to_string());
-        self.history.stay();
+        self.history.reset_cursor();
         self.draft_changed(effects);
     }
 
@@ -77,7 +77,7 @@ impl AppState {
             KeyAction::NextMode => effects.push(TermEffect::NextMode),
             KeyAction::Editor => effects.push(TermEffect::Edit(self.composer.whole())),
             KeyAction::Unfold => {
-                if !self.composer.unfold() {
+                if !self.composer.expand_paste() {
                     self.hint("there is no pasted text in the draft");
                 }
             }
@@ -114,7 +114,7 @@ impl AppState {
             KeyAction::KillLineEnd => composer.kill(CaretMove::LineEnd),
             KeyAction::KillLineStart => composer.kill(CaretMove::LineStart),
             KeyAction::Yank => composer.yank(),
-            KeyAction::YankOlder => composer.yank_older(),
+            KeyAction::YankOlder => composer.yank_pop(),
             KeyAction::Undo => composer.undo(),
             KeyAction::Redo => composer.redo(),
             KeyAction::Transpose => composer.transpose(),
@@ -122,7 +122,7 @@ impl AppState {
         }
         let moves = [KeyAction::Left, KeyAction::Right, KeyAction::WordLeft, KeyAction::WordRight];
         if !moves.contains(&action) && !matches!(action, KeyAction::LineStart | KeyAction::LineEnd) {
-            self.history.stay();
+            self.history.reset_cursor();
         }
     }
 
@@ -155,7 +155,7 @@ impl AppState {
     }
 
     fn go_up(&mut self) {
-        if !self.history.is_walking() && self.composer.go_row(false, self.size.columns) {
+        if !self.history.is_walking() && self.composer.move_row(false, self.size.columns) {
             return;
         }
         if self.composer.is_empty() && self.editing_queued.is_none() && !self.queue.is_empty() {
@@ -171,7 +171,7 @@ impl AppState {
     }
 
     fn go_down(&mut self) {
-        if !self.history.is_walking() && self.composer.go_row(true, self.size.columns) {
+        if !self.history.is_walking() && self.composer.move_row(true, self.size.columns) {
             return;
         }
         if let Some(prompt) = self.history.forward() {

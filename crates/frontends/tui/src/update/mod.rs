@@ -82,7 +82,7 @@ impl AppState {
 
     /// Inserts pasted text into an overlay or question, if one accepts text. Returns whether it did.
     fn pasted_elsewhere(&mut self, text: &str) -> bool {
-        match self.overlay.as_mut().filter(|it| it.hears_keys()) {
+        match self.overlay.as_mut().filter(|it| it.accepts_keys()) {
             Some(overlay) => {
                 overlay.paste(text);
                 true
@@ -95,7 +95,7 @@ impl AppState {
         if self.pasted_elsewhere(text) {
             return;
         }
-        self.asks.typed_elsewhere(self.now);
+        self.asks.on_other_key(self.now);
         self.vi.insert();
         if let Some(path) = picture_path(text) {
             return effects.push(TermEffect::Picture(path));
@@ -108,7 +108,7 @@ impl AppState {
         if self.pasted_elsewhere(text) {
             return;
         }
-        self.asks.typed_elsewhere(self.now);
+        self.asks.on_other_key(self.now);
         self.composer.paste_more(text);
         self.draft_changed(effects);
     }
@@ -120,7 +120,7 @@ impl AppState {
                 let answer = CardAnswer::Choice(ChosenOption { row, words });
                 effects.push(TermEffect::Answer { id, answer });
             }
-            return self.asks.typed_elsewhere(self.now);
+            return self.asks.on_other_key(self.now);
         }
         match text {
             Some(text) => {
@@ -202,7 +202,7 @@ impl AppState {
                 }
             }
         }
-        self.wish_preview(effects);
+        self.request_preview(effects);
         if self.overlay.is_none() {
             // Keys for the overlay must not reach a question behind it.
             self.asks.was_hidden(self.now);
@@ -220,8 +220,8 @@ impl AppState {
     }
 
     /// Requests the preview of the selected row, once.
-    pub(crate) fn wish_preview(&mut self, effects: &mut Vec<TermEffect>) {
-        let wish = self.overlay.as_mut().and_then(Overlay::preview_wish);
+    pub(crate) fn request_preview(&mut self, effects: &mut Vec<TermEffect>) {
+        let wish = self.overlay.as_mut().and_then(Overlay::preview_request);
         let Some((purpose, id)) = wish else { return };
         match self.agent_lines(&id) {
             Some(lines) => self.preview(&id, lines),

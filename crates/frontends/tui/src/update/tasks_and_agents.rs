@@ -134,7 +134,7 @@ impl AppState {
         let (purpose, title) = (String::from("task"), String::from("In the background"));
         let action = PickAction { key: "ctrl+x", about: "stops it", purpose: "task-stop" };
         self.overlay = Some(Overlay::picker(purpose, title, rows).previewed().with_action(action));
-        self.wish_preview(effects);
+        self.request_preview(effects);
     }
 
     pub(super) fn picture(&mut self, news: PastedImage, effects: &mut Vec<TermEffect>) {

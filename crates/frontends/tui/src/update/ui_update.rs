@@ -80,9 +80,9 @@ impl AppState {
             }
             UiUpdate::Panel(panel) => self.panel(panel),
             UiUpdate::Pick { purpose, title, rows, previewed } => {
-                let picker = Overlay::picker(purpose, title, rows).deaf_until_seen();
+                let picker = Overlay::picker(purpose, title, rows).require_visible();
                 self.overlay = Some(if previewed { picker.previewed() } else { picker });
-                self.wish_preview(effects);
+                self.request_preview(effects);
             }
             UiUpdate::PickMore { purpose, rows } => self.list_more(&purpose, rows, effects),
             UiUpdate::Preview { id, lines } => self.preview(&id, lines),
@@ -224,7 +224,7 @@ impl AppState {
     fn list_more(&mut self, purpose: &str, rows: Vec<PickerRow>, effects: &mut Vec<TermEffect>) {
         if let Some(overlay) = &mut self.overlay {
             overlay.more_rows(purpose, rows);
-            self.wish_preview(effects);
+            self.request_preview(effects);
         }
     }
 

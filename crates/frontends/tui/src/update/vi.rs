@@ -19,7 +19,7 @@ impl AppState {
             }
             ViStep::Copied(text) => effects.push(TermEffect::Copy(text)),
         }
-        self.history.stay();
+        self.history.reset_cursor();
         self.draft_changed(effects);
         true
     }

@@ -34,7 +34,7 @@ fn typed(text: &str, written: &str) -> String {
             (ViStep::NotMine, None, KeyCode::Backspace) => draft.delete(CaretMove::Left),
             (ViStep::Rows { down, count }, _, _) => {
                 for _ in 0..count {
-                    draft.go_row(down, 80);
+                    draft.move_row(down, 80);
                 }
                 vi.stay_on_character(&mut draft);
             }

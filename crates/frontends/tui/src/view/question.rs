@@ -197,7 +197,7 @@ fn status_row(model: &AppState, hidden: usize, width: usize) -> ScreenRow {
     let (words, ink) = match &state.problem {
         Some(problem) => (problem.clone(), TextStyle::tone(ColorRole::Bad)),
         None if state.field.is_some() => (String::from("enter sends it · esc back"), TextStyle::DIM),
-        None if !model.asks.hears() => {
+        None if !model.asks.accepts_enter() => {
             (String::from("what you type now is text; stop for a moment to answer"), TextStyle::DIM)
         }
         None if 0 < hidden => {

@@ -103,7 +103,7 @@ impl Rig {
         assert!(frame.region.len() < size.rows.max(2), "the region has {} rows", frame.region.len());
         assert!(frame.caret.row < frame.region.len().max(1), "the caret is outside");
         assert!(frame.region.iter().all(|row| row.width() <= size.columns), "a row is too wide");
-        let parks = self.model.may_park() && self.model.is_working();
+        let parks = self.model.can_park_cursor() && self.model.is_working();
         let bytes = if parks {
             self.painter.paint_parked(&frame.finished, &frame.region, frame.caret)
         } else {

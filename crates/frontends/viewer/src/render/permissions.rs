@@ -48,7 +48,7 @@ fn was_judged(call: &IndexedCall) -> bool {
 
 fn was_asked(call: &IndexedCall) -> bool {
     let asked = call.line.as_ref().and_then(|it| it.decision.as_ref()?.asked);
-    asked.is_some_and(|it| it.reached_somebody())
+    asked.is_some_and(|it| it.was_answered())
 }
 
 /// Returns a CSS class and a label for the outcome of a call.

@@ -140,7 +140,7 @@ fn listed(place: &LogLocation, shared: &ViewerState) -> Value {
 
 async fn all_sessions(State(shared): ViewState) -> Result<Response, Response> {
     waiting(move || {
-        let kept = shared.kept_dir();
+        let kept = shared.cache_dir();
         let logs = shared.places.all().into_iter().take(MAX_LOGS).filter_map(|place| {
             let summary = LogSummary::load(&place, kept.as_deref(), &shared.catalog)?;
             Some((place, summary))

@@ -121,7 +121,7 @@ impl ViewerState {
     }
 
     /// Returns the directory for cached summaries and indexes.
-    pub(crate) fn kept_dir(&self) -> Option<PathBuf> {
+    pub(crate) fn cache_dir(&self) -> Option<PathBuf> {
         let dir = self.setting.state_dir.as_ref().map(|it| it.join("view"));
         dir.filter(|it| std::fs::create_dir_all(it).is_ok())
     }
@@ -130,7 +130,7 @@ impl ViewerState {
     pub(crate) fn tail(&self, key: &str) -> io::Result<Option<LogIndex>> {
         let path = self.places.path(key).ok_or(io::ErrorKind::NotFound)?;
         let is_quick = self.known(key).is_some()
-            || LogIndex::unindexed(&path, self.kept_dir().as_deref()) <= QUICKLY_READ;
+            || LogIndex::unindexed(&path, self.cache_dir().as_deref()) <= QUICKLY_READ;
         if is_quick { Ok(None) } else { LogIndex::tail(&path, &self.catalog).map(Some) }
     }
 
@@ -144,7 +144,7 @@ impl ViewerState {
         if let Some(index) = self.known(key) {
             return Ok(index);
         }
-        let kept = self.kept_dir();
+        let kept = self.cache_dir();
         let index = LogIndex::open(&path, Arc::clone(&self.catalog), kept.as_deref())?;
         let index = Arc::new(RwLock::new(index));
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,7 +13,7 @@ use std::{collections::HashSet, path::PathBuf, sync::Arc};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-pub(crate) use trust_list::{TrustList, agree, folder_key, forget};
+pub(crate) use trust_list::{TrustList, add_items, folder_key, forget};
 
 use crate::{
     SettingsOrigin, SettingsText,

@@ -65,7 +65,7 @@ impl TrustList {
 const MAX_RECORDS: usize = 1000;
 
 /// Adds approvals to a trust file.
-pub(crate) fn agree(file: &mut Map<String, Value>, folder: &str, items: &[TrustItem]) {
+pub(crate) fn add_items(file: &mut Map<String, Value>, folder: &str, items: &[TrustItem]) {
     let mut records = TrustList::read(file, folder).records;
     for item in items {
         let record = TrustRecord::from_item(item);

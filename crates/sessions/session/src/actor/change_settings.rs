@@ -130,7 +130,7 @@ impl SessionActor {
         let mut policy = self.premises.policy()?;
         policy.mode = gate.mode();
         gate.permissions().replace(&policy);
-        self.skills.lend_again();
+        self.skills.reapply_overrides();
         if let Some(kind) = self.agents.kind_of_main() {
             kind.bind(gate.permissions());
         }

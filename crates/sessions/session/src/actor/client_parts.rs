@@ -22,7 +22,7 @@ const AGENT_TOOL: &str = <haft_builtin_tools::agent::Agent as haft_tool::Tool>::
 impl SessionActor {
     /// Installs the parts of the embedding program. Can be called again; the new parts replace the old
     /// ones.
-    pub(super) fn equip(&mut self, parts: ClientParts) -> SessionIntroduction {
+    pub(super) fn apply_client_parts(&mut self, parts: ClientParts) -> SessionIntroduction {
         if let Some(directory) = &parts.trusted_directory {
             self.premises.trust_project(directory);
             self.follow_settings();
@@ -41,7 +41,7 @@ impl SessionActor {
             append: parts.append_system_prompt,
             schema: parts.output_schema,
         });
-        self.become_named_agent();
+        self.apply_named_agent();
         if let Some(hosted) = &self.spec.servers.hosted {
             self.servers.add(parts.servers.iter().map(|name| hosted(name)).collect());
         }
@@ -76,7 +76,7 @@ impl SessionActor {
             self.plugins.push(plugin);
         }
         self.reload();
-        self.extensions.given_plugins() == self.plugins.len()
+        self.extensions.explicit_plugin_count() == self.plugins.len()
     }
 
     /// Installs the current kinds of agents. Before the first prompt they become part of the tool

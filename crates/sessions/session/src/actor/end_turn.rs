@@ -255,7 +255,7 @@ impl SessionActor {
         let log = self.logs.path(id.as_str());
         let fence = self.spec.log.fence.clone();
         self.agents.set_logs(keeps.then(|| AgentLogs::beside(&log, id, stamp, mirrors).fenced(fence)));
-        self.skills.begin_anew();
+        self.skills.reset_conversation();
         self.begins = Some(SessionSource::Clear);
     }
 

@@ -95,15 +95,15 @@ impl SessionActor {
 
     /// Makes the main agent use the agent definition that the spec names. An unknown name is reported
     /// once and otherwise ignored.
-    pub(super) fn become_named_agent(&mut self) {
+    pub(super) fn apply_named_agent(&mut self) {
         let Some(name) = self.spec.model.as_ref().and_then(|it| it.agent.clone()) else { return };
         let shelf = AgentKindCatalog::new(&self.extensions.agents, &self.host_agents);
         let Some(kind) = shelf.find(&name).cloned() else { return };
         if self.results == 0 {
             self.initial_prompt.clone_from(&kind.initial_prompt);
         }
-        self.agents.lead_as(&kind);
-        self.server_tools.leave_to(&kind);
+        self.agents.set_main_kind(&kind);
+        self.server_tools.restrict_to(&kind);
         kind.bind(self.pipeline.gate.permissions());
         if self.results == 0
             && self.spec.permissions.mode.is_none()

@@ -193,7 +193,7 @@ impl SessionActor {
             SessionRunner::Agent(agent) => (
                 Some(RunningAgentHandle { inbox: agent.inbox.clone(), orders: agent.orders.clone() }),
                 agent.settings.model.clone(),
-                if agent.left_for_later().is_empty() {
+                if agent.deferred_calls().is_empty() {
                     DeferredCalls::Nothing
                 } else {
                     DeferredCalls::Waiting
@@ -259,7 +259,7 @@ impl SessionActor {
         };
         owner.extension_files = fingerprint(&owner.premises);
         owner.install_skills();
-        owner.become_named_agent();
+        owner.apply_named_agent();
         owner
     }
 
@@ -310,7 +310,7 @@ impl SessionActor {
                         None => {
                             if self.finishing && (is_working || self.is_busy()) {
                                 // No command can arrive any more, but work is still running.
-                                self.wait_for_end(waits_until).await;
+                                self.drain(waits_until).await;
                                 continue;
                             }
                             return CloseMode::Orderly;
@@ -324,8 +324,8 @@ impl SessionActor {
                     self.stopping_until = None;
                     self.stopping_given_up = true;
                 }
-                () = self.watch.background.news() => self.hear_background(),
-                () = self.agents.news() => self.hear_agents(),
+                () = self.watch.background.news() => self.on_background_change(),
+                () = self.agents.news() => self.on_agents_change(),
                 () = tokio::time::sleep(SETTINGS_INTERVAL), if is_working => {
                     self.follow_settings();
                     self.follow_extensions();
@@ -339,12 +339,12 @@ impl SessionActor {
 
     /// Waits until running work ends, background work reports something, or `until` has passed. Used
     /// once the command channel is closed.
-    async fn wait_for_end(&mut self, until: Option<Moment>) {
+    async fn drain(&mut self, until: Option<Moment>) {
         tokio::select! {
             biased;
             () = at(until) => (),
-            () = self.watch.background.news() => self.hear_background(),
-            () = self.agents.news() => self.hear_agents(),
+            () = self.watch.background.news() => self.on_background_change(),
+            () = self.agents.news() => self.on_agents_change(),
             ended = ended(&mut self.seat) => drop(self.finish(ended)),
         }
     }
@@ -353,7 +353,7 @@ impl SessionActor {
     fn obey(&mut self, command: Command) {
         let events = self.events.clone();
         match command {
-            Command::Prompt(prompt) => self.hear_prompt(*prompt),
+            Command::Prompt(prompt) => self.enqueue_prompt(*prompt),
             Command::GoOn => self.left_for_later = DeferredCalls::GoesOn,
             Command::Interrupt { cancel_queued, reply } => {
                 let interrupted = self.interrupt(cancel_queued);
@@ -374,7 +374,7 @@ impl SessionActor {
             }
             Command::Order(order) => self.order(order),
             Command::Equip { parts, reply } => {
-                let introduction = self.equip(*parts);
+                let introduction = self.apply_client_parts(*parts);
                 reply.send(introduction, &events);
             }
             Command::Reload(reply) => {
@@ -410,7 +410,7 @@ impl SessionActor {
             command @ (Command::MoveToBackground(_)
             | Command::StopAgents
             | Command::StopTask { .. }
-            | Command::TaskTail { .. }) => self.obey_about_tasks(command),
+            | Command::TaskTail { .. }) => self.handle_task_command(command),
             Command::ReadFile { path, max_bytes, reply } => self.read_file(&path, max_bytes, reply),
             Command::SeedRead { path, mtime } => self.seed_read(&path, mtime),
             Command::Rename { title, session, reply } => {
@@ -426,11 +426,11 @@ impl SessionActor {
             // The loop handles `Close` before it calls this function.
             Command::Close(_) => (),
         }
-        self.watch.tell_mode();
+        self.watch.emit_mode_change();
     }
 
     /// Processes a command about background tasks.
-    fn obey_about_tasks(&mut self, command: Command) {
+    fn handle_task_command(&mut self, command: Command) {
         match command {
             Command::MoveToBackground(call) => {
                 self.watch.background.move_to_background(call.as_ref());
@@ -478,7 +478,7 @@ impl DeferredChange {
         premises: &SessionEnvironment,
     ) {
         match self {
-            Self::Overhear(input) => agent.overhear(input),
+            Self::Overhear(input) => agent.add_context(input),
             Self::Name(title) => agent.name_session(&title),
             Self::Tool(name, tool) => {
                 let pool = agent.tools.pool.get();
@@ -497,7 +497,7 @@ impl DeferredChange {
                     premises.events.notice(problem);
                 }
             }
-            Self::Become(kind) => kind.become_main(agent, catalog, model),
+            Self::Become(kind) => kind.apply_to_main(agent, catalog, model),
             Self::Style(style) => agent.prompt.style = style,
         }
     }

@@ -30,7 +30,7 @@ impl SessionActor {
         agent.is_answered()
     }
 
-    pub(super) fn hear_prompt(&mut self, prompt: Prompt) {
+    pub(super) fn enqueue_prompt(&mut self, prompt: Prompt) {
         if !prompt.wants_answer && prompt.speaker == PromptAuthor::Task && self.is_answered() {
             // Appended to the log now, it would stand between calls and their results, or make the last
             // answer look unfinished. It goes into the next request instead.
@@ -79,7 +79,7 @@ impl SessionActor {
     }
 
     /// Background commands have news: the model receives them in the running turn, or in a new turn.
-    pub(super) fn hear_background(&mut self) {
+    pub(super) fn on_background_change(&mut self) {
         let works = matches!(self.seat, RunnerState::Working(RunningWork::Turn(_)));
         for notice in self.watch.background.take_notices() {
             match &self.reach {
@@ -96,7 +96,7 @@ impl SessionActor {
 
     /// Sub-agents have ended: the main agent receives their reports in the running turn, or in a new
     /// turn.
-    pub(super) fn hear_agents(&mut self) {
+    pub(super) fn on_agents_change(&mut self) {
         let works = matches!(self.seat, RunnerState::Working(RunningWork::Turn(_)));
         let (waking, mentioned) = self.agents.take_mail();
         let Some(reach) = &self.reach else { return };
@@ -218,7 +218,7 @@ impl SessionActor {
             self.stopping_until.get_or_insert_with(|| Moment::now() + STOPPING);
             return;
         }
-        self.hear_agents();
+        self.on_agents_change();
         let takes_up = matches!(self.left_for_later, DeferredCalls::Ready | DeferredCalls::GoesOn);
         let prompt = if takes_up {
             None

@@ -148,7 +148,7 @@ impl TurnRun {
                 match typed.content(&agent, &token).await {
                     Ok((content, run)) => {
                         prompt.content = content;
-                        run.into_iter().for_each(|run| agent.note_heard(run));
+                        run.into_iter().for_each(|run| agent.record_report(run));
                     }
                     Err(problem) => {
                         return (agent, TurnEnding::Failed(typed.command.name.clone(), problem));

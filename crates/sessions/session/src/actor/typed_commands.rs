@@ -46,7 +46,7 @@ impl TypedCommand {
     pub(super) fn named_by(&self) -> NamedBy {
         let vouched = match self.skills.grants_of_typed(&self.command) {
             SkillGrants::Agreed if self.command.forks().is_none() => {
-                self.skills.own_words(&self.command, &self.args)
+                self.skills.render_skill(&self.command, &self.args)
             }
             _ => String::new(),
         };

@@ -155,12 +155,12 @@ impl AgentLogs {
     }
 
     /// Appends a message to the mail file. Delivery is recorded in the reader's log; the line stays.
-    pub(super) fn keep_letter(&self, letter: &AgentMessage) -> io::Result<()> {
+    pub(super) fn append_message(&self, letter: &AgentMessage) -> io::Result<()> {
         self.keep_line(serde_json::to_vec(letter).map_err(io::Error::other)?)
     }
 
     /// Voids the messages to these agents.
-    pub(super) fn drop_letters(&self, gone: &[AgentId]) -> io::Result<()> {
+    pub(super) fn discard_messages(&self, gone: &[AgentId]) -> io::Result<()> {
         let gone = gone.iter().map(ToString::to_string).collect();
         self.keep_line(serde_json::to_vec(&MailLine::Gone { gone }).map_err(io::Error::other)?)
     }
@@ -262,10 +262,10 @@ mod tests {
             body: String::from("hello"),
         };
         for (id, to) in [("1", "a1"), ("2", "a2"), ("3", "main")] {
-            logs.keep_letter(&letter(id, to)).unwrap();
+            logs.append_message(&letter(id, to)).unwrap();
         }
-        logs.drop_letters(&[AgentId::new("a1")]).unwrap();
-        logs.keep_letter(&letter("4", "a1")).unwrap();
+        logs.discard_messages(&[AgentId::new("a1")]).unwrap();
+        logs.append_message(&letter("4", "a1")).unwrap();
         let left: Vec<String> = logs.letters().into_iter().map(|it| it.id).collect();
         assert_eq!(left, ["2", "3", "4"], "what was written before, and to nobody else");
     }
@@ -284,13 +284,13 @@ mod tests {
             body: String::from("Grüße \u{1f41d} \u{4f60}"),
         };
         let file = logs.dir.join("mail.jsonl");
-        logs.keep_letter(&letter("1")).unwrap();
+        logs.append_message(&letter("1")).unwrap();
         let before = std::fs::read(&file).unwrap();
-        logs.keep_letter(&letter("2")).unwrap();
+        logs.append_message(&letter("2")).unwrap();
         let whole = std::fs::read(&file).unwrap();
         for cut in before.len()..=whole.len() {
             std::fs::write(&file, &whole[..cut]).unwrap();
-            logs.keep_letter(&letter("3")).unwrap();
+            logs.append_message(&letter("3")).unwrap();
             let left: Vec<String> = logs.letters().into_iter().map(|it| it.id).collect();
             // The last byte is only the line end.
             let wanted: &[&str] = if whole.len() - 1 <= cut { &["1", "2", "3"] } else { &["1", "3"] };

@@ -157,7 +157,7 @@ impl ChildObserver {
     }
 
     /// Emits a progress summary written by the agent's model.
-    pub(super) fn tell_summary(&self, words: String) {
+    pub(super) fn emit_summary(&self, words: String) {
         let progress = ChildProgress { summary: Some(words), ..self.progress(&self.seen()) };
         let facts = Arc::clone(&self.facts);
         self.desk.tell(&self.facts, SessionEventKind::ChildProgress(facts, Box::new(progress)));

@@ -21,7 +21,7 @@ use super::{
     agent_logs::{AgentLogs, AgentMeta},
     child_observer::ChildObserver,
     first_prompt::prompt,
-    forked_agent::{begin_like, first_words, fork_calls, fork_settings, inherit},
+    forked_agent::{first_words, fork_calls, fork_settings, inherit, reuse_prefix},
     idle_members::IdleMember,
     isolation::{isolate, parent_calls, settle},
     private_servers::PrivateServers,
@@ -231,14 +231,15 @@ impl Child {
         let payer = kind.max_usd.map_or(payer.clone(), |most| payer.child(most));
         let own_calls = ParentCalls { payer: Some(payer.clone()), ..ParentCalls::from_calls(&calls) };
         let provider = Arc::clone(&world.provider);
-        let mut agent = Agent::told_to(watch.listener(), provider, calls, conversation, settings, prompt);
+        let mut agent =
+            Agent::with_listener(watch.listener(), provider, calls, conversation, settings, prompt);
         if let Some(mut restored) = restored {
             agent.restore_spending(restored.usage, restored.usd);
             agent.tools.state.apply(&restored.changes);
             agent.restore_kept(restored.kept.clone());
             agent.restore_requests(&mut restored);
         }
-        begin_like(&mut agent, basis.as_deref());
+        reuse_prefix(&mut agent, basis.as_deref());
         world.can_fork(&facts.id, agent.fork_point.clone());
         if let Some(schema) = &kind.output_schema {
             agent.require_output(schema.clone()).map_err(|problem| format!("its outputSchema: {problem}"))?;
@@ -349,7 +350,7 @@ impl Child {
             }
             let mut heard = self.agent.inbox.take();
             next = heard.pop();
-            heard.into_iter().for_each(|input| self.agent.overhear(input));
+            heard.into_iter().for_each(|input| self.agent.add_context(input));
             if next.is_none() {
                 next = self.idle.objection(&self.desk, &self.facts, &self.agent.tools).await;
             }
@@ -399,13 +400,13 @@ impl Child {
         match status {
             AgentStatus::Completed if structured.is_none() && said(self).trim().is_empty() => {
                 self.turns += 1;
-                if self.agent.final_words(SAY_SOMETHING, cancel).await.is_none() {
+                if self.agent.request_final_text(SAY_SOMETHING, cancel).await.is_none() {
                     status = AgentStatus::NoFinalText;
                 }
             }
             AgentStatus::MaxTurns => {
                 self.turns += 1;
-                self.agent.final_words(OUT_OF_TURNS, cancel).await;
+                self.agent.request_final_text(OUT_OF_TURNS, cancel).await;
             }
             _ => (),
         }

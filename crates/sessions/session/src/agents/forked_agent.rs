@@ -89,7 +89,7 @@ pub(super) fn first_words(facts: &ChildIdentity, task: &str, context: Vec<String
 
 /// Makes the requests of an agent begin like those of the agent it was forked from, for the prompt
 /// cache.
-pub(super) fn begin_like(agent: &mut Agent, basis: Option<&ForkBasis>) {
+pub(super) fn reuse_prefix(agent: &mut Agent, basis: Option<&ForkBasis>) {
     if let Some(basis) = basis {
         agent.fork_from(basis);
     }

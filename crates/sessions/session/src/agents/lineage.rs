@@ -22,7 +22,7 @@ impl SubagentRegistry {
 
     /// Makes the main agent use this definition, whose limits on agent kinds and skills then apply to
     /// all agents.
-    pub(crate) fn lead_as(&self, kind: &Arc<AgentDefinition>) {
+    pub(crate) fn set_main_kind(&self, kind: &Arc<AgentDefinition>) {
         self.tree().kinds_of_main = kind.may_start();
         *self.kind_of_main.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(kind));
     }

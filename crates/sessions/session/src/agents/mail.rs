@@ -57,7 +57,7 @@ impl SubagentRegistry {
         if let Some(logs) = self.logs() {
             // Stored before anyone is told that the message was sent.
             let kept = letter.clone();
-            let written = tokio::task::spawn_blocking(move || logs.keep_letter(&kept)).await;
+            let written = tokio::task::spawn_blocking(move || logs.append_message(&kept)).await;
             if !matches!(written, Ok(Ok(()))) {
                 return DeliveryReceipt::refused("the message could not be written down, so it was not sent");
             }
@@ -125,7 +125,7 @@ impl SubagentRegistry {
 
     /// Resumes an agent that received a message while it was ending. Messages it cannot be resumed with
     /// are kept.
-    pub(super) fn go_on_with_mail(&self, facts: &ChildIdentity) {
+    pub(super) fn resume_for_mail(&self, facts: &ChildIdentity) {
         let Some(kind) = self.shelf().find(&facts.kind).cloned() else { return };
         if facts.log.as_ref().is_none_or(|log| !log.is_file()) {
             return;

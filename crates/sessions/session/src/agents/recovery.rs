@@ -212,7 +212,7 @@ impl SubagentRegistry {
             if !LoggedDeliveries::read(&logs.path(&parent)).told.contains(&report.run_id) {
                 let what = MailBody::Report(report, call);
                 if let Some(told) = notice(&[MailItem { waiter: ReportWaiter::Mail, what }]) {
-                    self.keep_input_for(&parent, told);
+                    self.queue_input(&parent, told);
                 }
             }
         }

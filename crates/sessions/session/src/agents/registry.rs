@@ -139,7 +139,7 @@ impl SubagentRegistry {
     }
 
     /// Sets the prompt cache lifetime of sub-agents.
-    pub(crate) fn keep_prefixes(&self, cache: CachePolicy) {
+    pub(crate) fn set_prefix_cache(&self, cache: CachePolicy) {
         self.cache.set(cache).ok();
     }
 
@@ -218,7 +218,7 @@ impl SubagentRegistry {
     }
 
     /// Keeps other input for an agent that has ended, until it resumes.
-    pub(super) fn keep_input_for(&self, id: &AgentId, input: UserInput) {
+    pub(super) fn queue_input(&self, id: &AgentId, input: UserInput) {
         if let Some(node) = self.tree().nodes.get(id) {
             node.inbox.push(input);
         }
@@ -367,7 +367,7 @@ impl SubagentRegistry {
         signal.send_replace(ChildSignal::Ended(report));
         self.tell_news();
         if is_called {
-            self.go_on_with_mail(&facts);
+            self.resume_for_mail(&facts);
         }
     }
 

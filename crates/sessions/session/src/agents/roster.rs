@@ -24,7 +24,7 @@ impl SubagentRegistry {
     }
 
     /// Makes the session lead this team. `word` is the identifier of the team in the agent tree.
-    pub(crate) fn lead_team(&self, name: &str, word: String) {
+    pub(crate) fn set_led_team(&self, name: &str, word: String) {
         *self.roster.team.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(name.to_owned());
         self.tree().team = Some(word);
     }
@@ -38,7 +38,7 @@ impl SubagentRegistry {
             tree.end_team(&team)
         };
         match self.logs().filter(|_| !gone.is_empty()) {
-            Some(logs) => logs.drop_letters(&gone),
+            Some(logs) => logs.discard_messages(&gone),
             None => Ok(()),
         }
     }

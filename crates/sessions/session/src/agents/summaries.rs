@@ -68,7 +68,7 @@ pub(super) async fn tell_summaries(
         let aside = SideRequest { provider: &world.provider, payer: &payer, agent: &facts.id };
         let said = tokio::time::timeout(TIMEOUT, basis.ask_aside(aside, QUESTION)).await;
         if let Ok(Some(words)) = said {
-            watch.tell_summary(text::one_line(&words, LONGEST));
+            watch.emit_summary(text::one_line(&words, LONGEST));
         }
     }
 }

@@ -50,14 +50,14 @@ fn told_repository(premises: &SessionEnvironment) -> Vec<String> {
 
 /// The user's language, if the settings name one.
 pub(super) fn language_note(premises: &SessionEnvironment) -> Option<String> {
-    let language = premises.text_setting("language").filter(|it| !it.trim().is_empty())?;
+    let language = premises.string_setting("language").filter(|it| !it.trim().is_empty())?;
     let language = text::one_line(language.trim(), 60);
     Some(format!("Language of the person: {language}. Write to them in it; code stays as it is"))
 }
 
 /// Describes the sandbox of commands.
 fn wall_note(premises: &SessionEnvironment) -> String {
-    String::from(if premises.walls.enforce() {
+    String::from(if premises.walls.allows_without_asking() {
         "Sandbox: commands write in the workspace and temporary directories only"
     } else {
         "Sandbox: none"

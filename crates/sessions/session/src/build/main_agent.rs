@@ -85,7 +85,7 @@ pub(super) fn agent(
         }
     };
     let provider = Arc::clone(&chosen.provider);
-    let mut agent = Agent::told_to(listener, provider, calls, conversation, settings, prompt);
+    let mut agent = Agent::with_listener(listener, provider, calls, conversation, settings, prompt);
     agent.restore_spending(restored.usage, restored.usd);
     agent.tools.state.apply(&restored.changes);
     agent.restore_kept(restored.kept.clone());
@@ -151,7 +151,7 @@ fn agent_settings(
     settings.thinking_display = model.thinking_display;
     settings.task_budget = model.task_budget;
     settings.effort = model.effort.or_else(|| effort_setting(premises));
-    settings.most_effort = premises.text_setting("maxEffortLevel").and_then(|word| {
+    settings.most_effort = premises.string_setting("maxEffortLevel").and_then(|word| {
         let most = effort_named(&word);
         if most.is_none() {
             premises.events.notice(no_effort("maxEffortLevel", &word));
@@ -192,7 +192,7 @@ fn effort_setting(premises: &SessionEnvironment) -> Option<Effort> {
     let (name, word) = match premises.variable("CLAUDE_CODE_EFFORT_LEVEL").filter(|it| !it.trim().is_empty())
     {
         Some(word) => ("CLAUDE_CODE_EFFORT_LEVEL", word),
-        None => ("effortLevel", premises.text_setting("effortLevel")?),
+        None => ("effortLevel", premises.string_setting("effortLevel")?),
     };
     let effort = effort_named(&word);
     if effort.is_none() {
@@ -268,7 +268,7 @@ pub(super) struct PromptFacts {
 }
 
 /// The memory files of user and project.
-pub(super) fn found_memory(
+pub(super) fn load_memory(
     premises: &SessionEnvironment,
     calls: &CallSession,
     readers: Option<&ReadOnlyTools>,

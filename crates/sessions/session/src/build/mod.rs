@@ -44,7 +44,7 @@ pub use unknown_tool_names::TOOLS_OF_SESSIONS;
 
 pub(crate) use self::model_policy::ModelPolicy;
 use self::{
-    classifier::ModelClassifier, persist_rules::SettingsUpdateStore, replay_tools::stand_ins,
+    classifier::ModelClassifier, persist_rules::SettingsUpdateStore, replay_tools::replay_tools,
     results_in_context::restore_seen,
 };
 use crate::{
@@ -115,7 +115,7 @@ impl BuiltSession {
     pub(crate) fn build(spec: &SessionSpec, events: &EventSender) -> Result<Self, OpenError> {
         let choice = LogChoice::make(&spec.place, &spec.log)?;
         let premises = Arc::new(SessionEnvironment::read(spec, choice.id.clone(), events.clone())?);
-        premises.keep_state_private();
+        premises.make_state_private();
         let chosen = match &spec.model {
             Some(model) => Some(ChosenProvider::choose(&premises, model)?),
             None => None,
@@ -221,7 +221,7 @@ impl BuiltSession {
             &premises.traces,
         );
         if spec.hosts.is_lent {
-            watch.background.leave_news_to_caller();
+            watch.background.disable_notices();
         }
         let (catalog, key_source) = match &chosen {
             Some(chosen) => (Arc::clone(&chosen.catalog), chosen.key_source.clone()),
@@ -231,7 +231,7 @@ impl BuiltSession {
             (Some(model), Some(chosen), Some(memories)) => {
                 let listener = watch.listener();
                 let readers = services.as_ref().map(|it| &it.readers);
-                let found = main_agent::found_memory(&premises, &calls, readers);
+                let found = main_agent::load_memory(&premises, &calls, readers);
                 let mut calls = calls;
                 if let Some(readers) = readers.filter(|_| hosts.is_none()) {
                     let (memory, rules) = (&found.memory, found.rules.clone());
@@ -257,7 +257,7 @@ impl BuiltSession {
                     classifier.charge_to(&agent.ledger);
                 }
                 if let Some(cache) = main_agent::cache_setting(&premises, "subagentPromptCacheTtl") {
-                    agents.keep_prefixes(cache);
+                    agents.set_prefix_cache(cache);
                 }
                 if let Some(services) = &services {
                     services.charge_to(&agent);
@@ -513,7 +513,7 @@ fn call_session(
     let pool = SharedPool::new(Pool::assemble(Vec::new(), Vec::new()));
     let search = searches.then(|| erase(ToolSearch::new(pool.clone())));
     let replay = spec.model.as_ref().and_then(|it| it.replay.as_ref());
-    let stand_ins = replay.map(|it| stand_ins(&it.cassette)).unwrap_or_default();
+    let stand_ins = replay.map(|it| replay_tools(&it.cassette)).unwrap_or_default();
     pool.set(Pool::assemble(tools.into_iter().chain(search).collect(), stand_ins));
     let results = ResultStore::new(premises.session_dir().join(TOOL_RESULTS), StoreLimits::default());
     let mut pipeline = Pipeline::new(gate, results);
@@ -536,13 +536,13 @@ fn call_session(
     let mut calls = CallSession::new(pipeline, pool, state);
     calls.limits = BatchLimits::from(|name| premises.variables.text(name));
     if spec.progress {
-        calls.progress = told_progress(events.clone());
+        calls.progress = progress_sink(events.clone());
     }
     calls
 }
 
 /// Emits progress of calls as events.
-fn told_progress(events: EventSender) -> ProgressSink {
+fn progress_sink(events: EventSender) -> ProgressSink {
     let (sink, mut progress) = ProgressSink::channel();
     tokio::spawn(async move {
         while let Some(event) = progress.recv().await {

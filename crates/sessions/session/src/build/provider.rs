@@ -103,11 +103,11 @@ impl ChosenProvider {
             flagged.or_else(|| premises.variable(name))
         };
         let keys = KeySettings {
-            helper: premises.text_setting("apiKeyHelper"),
+            helper: premises.string_setting("apiKeyHelper"),
             helper_ttl: None::<Duration>,
             variables: Some(premises.variables.clone()),
             stored: premises.stored_keys()?,
-            aws_export: premises.text_setting("awsCredentialExport"),
+            aws_export: premises.string_setting("awsCredentialExport"),
         };
         let failed = |err: &dyn std::fmt::Display| OpenError::Start(err.to_string());
         let choice = ProviderChoice::from_env(&env, &keys).map_err(|err| failed(&err))?;
@@ -129,7 +129,7 @@ impl ChosenProvider {
         let renewal = renewal(premises, &choice);
         let catalog_of = Arc::clone(&catalog);
         let names = model_names(premises);
-        let helper = premises.text_setting("proxyAuthHelper");
+        let helper = premises.string_setting("proxyAuthHelper");
         let proxy_login = helper.map(|it| KeySource::helper_for(it, premises.variables.clone()));
         let common = ProviderOptions {
             catalog: catalog_of,
@@ -230,14 +230,14 @@ fn renewal(premises: &SessionEnvironment, choice: &ProviderChoice) -> Option<Log
         | ProviderChoice::Gemini { .. } => return None,
         _ => "awsAuthRefresh",
     };
-    Some(LoginRenewal::new(premises.text_setting(setting)?, premises.variables.clone()))
+    Some(LoginRenewal::new(premises.string_setting(setting)?, premises.variables.clone()))
 }
 
 /// Base URL of the web search: the vendor itself, or a gateway the user has declared to support it.
 fn searches_at(choice: &ProviderChoice, premises: &SessionEnvironment) -> Option<String> {
     let ProviderChoice::Anthropic { base_url, .. } = choice else { return None };
     let own = url_host(base_url).is_some_and(|host| host == "api.anthropic.com");
-    let said = premises.text_setting("web.searchProvider").is_some_and(|it| it == "model");
+    let said = premises.string_setting("web.searchProvider").is_some_and(|it| it == "model");
     (own || said).then(|| base_url.clone())
 }
 

@@ -7,7 +7,7 @@ use haft_tool::{DynTool, Exposure, RawTool, ToolContext, ToolError, ToolSpec};
 use serde_json::Value;
 
 /// Creates placeholders for the MCP tools that a recorded run declared.
-pub(super) fn stand_ins(cassette: &RecordedRun) -> Vec<Arc<dyn DynTool>> {
+pub(super) fn replay_tools(cassette: &RecordedRun) -> Vec<Arc<dyn DynTool>> {
     cassette.server_tools().into_iter().map(stand_in).collect()
 }
 

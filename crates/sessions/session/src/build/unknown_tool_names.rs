@@ -29,7 +29,7 @@ pub(super) fn tell_unknown(
         let hint = meant(name).map(|it| format!("; did you mean {it}?")).unwrap_or_default();
         events.notice(format!("--tools: there is no tool {name}{hint}"));
     }
-    for rule in policy.rules_as_written() {
+    for rule in policy.source_rules() {
         let name = rule.text.split('(').next().unwrap_or_default().trim();
         if name.is_empty() || is_pattern(name) || is_known(name) {
             continue;

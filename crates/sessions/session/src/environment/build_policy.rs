@@ -52,7 +52,8 @@ fn session_commands(premises: &SessionEnvironment) -> Arc<dyn CommandJudge> {
 }
 
 /// Whether this machine can confine read-only commands; tried once.
-const READING_HELD: ReadOnlyEnforced = ReadOnlyEnforced::AsTried(|| super::read_only_guard::stands().is_ok());
+const READING_HELD: ReadOnlyEnforced =
+    ReadOnlyEnforced::AsTried(|| super::read_only_guard::is_supported().is_ok());
 
 /// The policy of a session. Fails for invalid rules of an embedding program.
 pub(super) fn policy(premises: &SessionEnvironment) -> Result<Policy, OpenError> {
@@ -133,7 +134,7 @@ fn sandboxed(
 ) -> PolicyBuilder {
     let wishes = &loaded.settings.sandbox;
     // The local sandbox does not confine commands on tool hosts.
-    if !premises.walls.enforce() || premises.hosts.get().is_some() {
+    if !premises.walls.allows_without_asking() || premises.hosts.get().is_some() {
         return builder;
     }
     let asks = wishes.auto_allow_bash.as_ref().is_some_and(|it| !it.value);

@@ -146,7 +146,7 @@ impl CommandSandbox {
 
     /// Whether sandboxed commands may run without a prompt: the sandbox is enabled and this machine
     /// enforces all of it.
-    pub fn enforce(&self) -> bool {
+    pub fn allows_without_asking(&self) -> bool {
         self.is_wanted()
             && self.sandbox().is_ok_and(|sandbox| {
                 let policy = self.policy(&CallLimits {
@@ -160,13 +160,13 @@ impl CommandSandbox {
 
     /// Whether this machine can confine commands that run without a prompt because they only read, or
     /// why not. Tried once per process.
-    pub fn hold_reading(&self) -> Result<(), String> {
-        super::read_only_guard::stands()
+    pub fn restricts_read_only(&self) -> Result<(), String> {
+        super::read_only_guard::is_supported()
     }
 
     /// Whether this machine can protect the data undo needs from commands in every mode, or why not.
     /// Tried once per process.
-    pub fn keep_store(&self) -> Result<(), String> {
+    pub fn guards_state(&self) -> Result<(), String> {
         super::baseline_guard::freezes()
     }
 
@@ -183,7 +183,7 @@ impl CommandSandbox {
     /// The sandbox of a command that was allowed because it only reads; `None` for other commands.
     fn around_reading(&self, about: &ConfinedCommand<'_>) -> Option<ConfinementChoice> {
         let AllowReason::OnlyReads(talks) = about.permit.reason() else { return None };
-        super::read_only_guard::stands().ok()?;
+        super::read_only_guard::is_supported().ok()?;
         let built = self.scratch().and_then(|scratch| {
             let place = ReadOnlyKey {
                 roots: &self.roots.now(),

@@ -190,7 +190,7 @@ impl SessionEnvironment {
 
     /// Makes the state directory accessible to its owner only. Called by components that write there:
     /// reading the environment changes nothing.
-    pub(crate) fn keep_state_private(&self) {
+    pub(crate) fn make_state_private(&self) {
         state_dir::keep_private(&self.state_dir());
     }
 
@@ -348,7 +348,7 @@ impl SessionEnvironment {
     }
 
     /// The value of a setting if it is a string.
-    pub fn text_setting(&self, name: &str) -> Option<String> {
+    pub fn string_setting(&self, name: &str) -> Option<String> {
         self.store.current().settings.get(name)?.value.as_str().map(str::to_owned)
     }
 
@@ -359,7 +359,7 @@ impl SessionEnvironment {
 
     /// Name of the output style.
     pub fn output_style(&self) -> String {
-        self.text_setting("outputStyle").unwrap_or_else(|| String::from("default"))
+        self.string_setting("outputStyle").unwrap_or_else(|| String::from("default"))
     }
 
     /// Whether a settings layer is read.
@@ -368,7 +368,7 @@ impl SessionEnvironment {
     }
 
     /// Whether the program that opened the session vouches for the project's settings.
-    pub(crate) fn answers_for_project(&self) -> bool {
+    pub(crate) fn trusts_project(&self) -> bool {
         self.store.options().trust == TrustMode::Assume
     }
 
@@ -430,7 +430,7 @@ impl SessionEnvironment {
 
     /// The directory of plan files: from the settings, or in the state directory.
     pub(crate) fn plans_dir(&self) -> PathBuf {
-        match self.text_setting("plansDirectory") {
+        match self.string_setting("plansDirectory") {
             Some(dir) => absolute(Path::new(&dir), &self.cwd),
             None => self.state_dir().join("plans"),
         }

@@ -36,7 +36,7 @@ pub(super) struct ReadOnlyKey<'a> {
 }
 
 /// Whether this machine can enforce the sandbox, or why not. Tries it once per process.
-pub(super) fn stands() -> Result<(), String> {
+pub(super) fn is_supported() -> Result<(), String> {
     static TRIED: OnceLock<Result<(), String>> = OnceLock::new();
     let tried = TRIED.get_or_init(|| {
         let without = std::env::var(WITHOUT).unwrap_or_default();

@@ -35,7 +35,7 @@ pub(crate) enum ModelIs {
 impl AgentDefinition {
     /// Makes the main agent use this definition: prompt, tools, model. Its denials and its limits on
     /// agents and skills are applied elsewhere.
-    pub(crate) fn become_main(&self, agent: &mut Agent, catalog: &Catalog, model: ModelIs) {
+    pub(crate) fn apply_to_main(&self, agent: &mut Agent, catalog: &Catalog, model: ModelIs) {
         if !self.prompt.is_empty() {
             agent.prompt.base = PromptBase::Replaced(self.prompt.clone());
         }

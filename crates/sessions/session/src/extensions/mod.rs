@@ -121,7 +121,7 @@ impl Extensions {
             plugin.agents.iter().for_each(|it| found.agents.take(pages_at(it, fence), owner, fence));
             plugin.styles.iter().for_each(|it| found.take_styles(it, fence, Some(&plugin.name)));
         }
-        found.styles.extend(styles::own_styles());
+        found.styles.extend(styles::builtin_styles());
         // The first with a name wins: skills before commands, then the nearer one.
         let mut seen = HashSet::new();
         found.commands.retain(|it| seen.insert(it.name.clone()));
@@ -213,7 +213,7 @@ impl Extensions {
     }
 
     /// Number of plugins given by flags or the host.
-    pub(crate) fn given_plugins(&self) -> usize {
+    pub(crate) fn explicit_plugin_count(&self) -> usize {
         self.plugins.iter().filter(|it| it.is_given()).count()
     }
 

@@ -235,7 +235,7 @@ impl ActiveSkills {
     }
 
     /// Resets the state for a new conversation of the main agent.
-    pub(crate) fn begin_anew(&self) {
+    pub(crate) fn reset_conversation(&self) {
         self.state().loaded.retain(|(agent, _, _)| !agent.is_main());
     }
 
@@ -255,7 +255,7 @@ impl ActiveSkills {
     }
 
     /// The text of a skill with its arguments, without the output of its commands.
-    pub(crate) fn own_words(&self, skill: &SlashCommand, args: &str) -> String {
+    pub(crate) fn render_skill(&self, skill: &SlashCommand, args: &str) -> String {
         let parts = skill.parts(args, &self.setting()).ok().flatten().unwrap_or_default();
         let words = parts.into_iter().filter_map(|part| match part {
             FilledPart::Text(text) => Some(text),
@@ -332,7 +332,7 @@ impl ActiveSkills {
         }
         let policy = permissions.policy();
         rules.retain(|(behavior, text)| {
-            !policy.rules_as_written().iter().any(|it| it.behavior == *behavior && *it.text == **text)
+            !policy.source_rules().iter().any(|it| it.behavior == *behavior && *it.text == **text)
         });
         drop(policy);
         for (behavior, text) in rules {
@@ -383,7 +383,7 @@ impl ActiveSkills {
 
     /// Applies the model of a skill: for the main agent until the turn ends, for a sub-agent until it
     /// ends.
-    pub(crate) fn lend_model(&self, skill: &SlashCommand, agent: &AgentId) {
+    pub(crate) fn override_model(&self, skill: &SlashCommand, agent: &AgentId) {
         let Some(lent) = skill.model.as_deref().and_then(|it| self.agents.model_named(it)) else { return };
         let order = haft_agent::SettingsChange::Model(lent.clone());
         let mut state = self.state();
@@ -419,7 +419,7 @@ impl ActiveSkills {
     }
 
     /// Applies the active rules again after settings were reloaded.
-    pub(crate) fn lend_again(&self) {
+    pub(crate) fn reapply_overrides(&self) {
         let Some(main) = self.main() else { return };
         let permissions = main.calls.pipeline.gate.permissions();
         for (behavior, text) in &self.state().lent {
@@ -458,7 +458,7 @@ impl ActiveSkills {
     /// only if the embedding program vouches for the project.
     pub(crate) fn grants_of_typed(&self, skill: &SlashCommand) -> SkillGrants {
         match skill.source {
-            AgentSource::Project if !self.premises.answers_for_project() => SkillGrants::NotAgreed,
+            AgentSource::Project if !self.premises.trusts_project() => SkillGrants::NotAgreed,
             _ => SkillGrants::Agreed,
         }
     }

@@ -250,7 +250,7 @@ impl Tool for SkillTool {
         };
         self.shelf.used(&skill.name);
         if skill.fields.fork.is_none() {
-            self.shelf.lend_model(&skill, &agent);
+            self.shelf.override_model(&skill, &agent);
         }
         if let Some(kind) = &skill.fields.fork {
             return Ok(self.fork(&skill, kind, text, cx).await?.into());

@@ -71,7 +71,7 @@ pub(super) fn styles_at(
 }
 
 /// The built-in styles.
-pub(super) fn own_styles() -> impl Iterator<Item = StyleFile> {
+pub(super) fn builtin_styles() -> impl Iterator<Item = StyleFile> {
     OWN.into_iter().map(|(name, description, text)| StyleFile {
         style: OutputStyle { name: name.to_owned(), text: text.to_owned(), keeps_coding: true },
         description: description.to_owned(),

@@ -74,7 +74,7 @@ pub(crate) struct ServerTools {
 impl ServerTools {
     /// Only tools that a definition leaves come in from now on. The first one
     /// counts.
-    pub(crate) fn leave_to(&self, kind: &Arc<AgentDefinition>) {
+    pub(crate) fn restrict_to(&self, kind: &Arc<AgentDefinition>) {
         self.kind.set(Arc::clone(kind)).ok();
     }
 
@@ -122,7 +122,7 @@ impl ServerTools {
         let servers = self.manager.downgrade();
         let after = before
             .with_external(tools, |name| self.why_gone(name))
-            .explaining(Arc::new(move |name| servers.upgrade()?.why_absent(name)));
+            .with_absence_reasons(Arc::new(move |name| servers.upgrade()?.why_absent(name)));
         let news = after.names().filter(|name| before.get(name).is_none()).map(str::to_owned).collect();
         self.pool.set(after);
         news

@@ -37,7 +37,7 @@ impl HostSessionFactory {
     }
 
     /// In the spec's own directory only.
-    pub fn only_here(mut self) -> Self {
+    pub fn restrict_to_spec_dir(mut self) -> Self {
         self.only_here = true;
         self
     }

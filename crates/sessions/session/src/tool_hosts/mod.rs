@@ -96,7 +96,7 @@ pub(crate) fn introduce(
     agents: &Arc<SubagentRegistry>,
     premises: &SessionEnvironment,
 ) {
-    hosts.asked_of(Arc::new(LocalQuestionHandler { late: Arc::clone(late) }));
+    hosts.with_question_handler(Arc::new(LocalQuestionHandler { late: Arc::clone(late) }));
     hosts.tasks_known_by(Arc::new(LocalResources {
         agents: Arc::clone(agents),
         session_dir: premises.session_dir(),

@@ -36,7 +36,7 @@ impl RemoteQuestionHandler for LocalQuestionHandler {
                 decision: Decision::elsewhere(reason, question.suggestions),
                 interaction: UserInteraction::None,
             };
-            match pipeline.gate.ask_elsewhere(Arc::new(asked)).await {
+            match pipeline.gate.ask_for_remote_host(Arc::new(asked)).await {
                 PermissionAnswer::Allow { updates, .. } => AnswerFrame::Allow { updates },
                 PermissionAnswer::Deny { message, interrupt } => AnswerFrame::Deny { message, interrupt },
                 PermissionAnswer::Unavailable { message } => AnswerFrame::Deny { message, interrupt: false },

@@ -132,7 +132,7 @@ impl SessionWorktrees {
             refusal(outcome).map_err(|why| format!("a hook refused the worktree: {why}"))?;
             if let Some(path) = path {
                 let (keeper, name) = (Arc::clone(&self.keeper), name.to_owned());
-                return blocking(move || keeper.made_by_hook(&name, &path, holder)).await;
+                return blocking(move || keeper.record_hook_worktree(&name, &path, holder)).await;
             }
         }
         let (keeper, base, shape) = (Arc::clone(&self.keeper), self.base(), self.shape());

@@ -153,7 +153,7 @@ impl WalkVisitor for TreeSearch<'_> {
 
     fn file(&mut self, entry: &WalkEntry<'_, ()>, tally: &mut WalkStats) {
         let is_content = self.run.query.options.mode == Mode::Content;
-        let keep = if is_content { self.collector.keep_of(&entry.rel()) } else { 0 };
+        let keep = if is_content { self.collector.limit_for_file(&entry.rel()) } else { 0 };
         match search_entry(&mut self.search, entry, GrepOrigin::Walk, keep) {
             Err(error) => tally.unreadable.note(&entry.rel(), &error),
             Ok(Searched::Binary) => {

@@ -86,7 +86,7 @@ impl Collector {
     }
 
     /// Like `keep`; zero for a file that sorts after a full page and is only counted.
-    pub(crate) fn keep_of(&self, rel: &[u8]) -> usize {
+    pub(crate) fn limit_for_file(&self, rel: &[u8]) -> usize {
         let keep = self.keep();
         if keep == 0 {
             return 0;

@@ -183,7 +183,7 @@ impl IgnoreRules {
 
     /// Whether the directory's own files exclude everything in it, as in virtual environments and caches
     /// with a lone `*`.
-    pub(crate) fn leave_out_everything(&self, dir: &Path) -> bool {
+    pub(crate) fn excludes_all(&self, dir: &Path) -> bool {
         // Two improbable names: a glob that matches both matches any name.
         ["\u{1}a", "\u{1}b.c"].iter().all(|name| {
             let path = dir.join(name);

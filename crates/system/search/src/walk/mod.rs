@@ -108,7 +108,7 @@ impl<'a> TreeWalk<'a> {
         }
         let path = self.root.path();
         let own = IgnoreRules::at(&self.rules, path);
-        self.rules.leave_out(path) || own.leave_out_everything(path)
+        self.rules.leave_out(path) || own.excludes_all(path)
     }
 
     /// Visits everything below the root. Blocks; returns the visitors of all threads. Panics of visitors

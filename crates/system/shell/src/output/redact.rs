@@ -16,7 +16,7 @@ pub trait Blank: std::fmt::Debug + Send + Sync {
 const LARGEST: u64 = 64 << 20;
 
 /// Redacts every output in a directory, in place.
-pub(super) fn blank_outputs(dir: &Path, blank: &dyn Blank) {
+pub(super) fn redact_outputs(dir: &Path, blank: &dyn Blank) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
         let fits = entry.metadata().is_ok_and(|meta| meta.is_file() && meta.len() <= LARGEST);

@@ -10,7 +10,7 @@ use std::{
 use haft_process::{file_name_of_id, lock_session_file};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::output::{Blank, Spool, SpoolLimits, SpoolQuota, redact::blank_outputs};
+use crate::output::{Blank, Spool, SpoolLimits, SpoolQuota, redact::redact_outputs};
 
 /// Lock file; locked while the directory's session runs.
 const LOCK: &str = "owner.lock";
@@ -31,7 +31,7 @@ pub struct SpoolDir {
 impl Drop for SpoolDir {
     fn drop(&mut self) {
         if let Some(blank) = &self.blank {
-            blank_outputs(&self.dir, blank.as_ref());
+            redact_outputs(&self.dir, blank.as_ref());
         }
     }
 }
@@ -54,7 +54,7 @@ impl SpoolDir {
 
     /// Redact secrets in files that stay on disk when the session ends.
     #[must_use]
-    pub fn blanked_by(mut self, blank: Option<Arc<dyn Blank>>) -> Self {
+    pub fn with_redactor(mut self, blank: Option<Arc<dyn Blank>>) -> Self {
         self.blank = blank;
         self
     }

@@ -177,7 +177,7 @@ impl SharedJob {
     }
 
     /// Marks the command as gone and closes its descriptors.
-    pub(crate) fn be_gone(&self, end: Arc<JobEnd>) {
+    pub(crate) fn mark_gone(&self, end: Arc<JobEnd>) {
         for held in [&self.wake, &self.channel] {
             held.lock().unwrap_or_else(PoisonError::into_inner).take();
         }
@@ -469,6 +469,6 @@ impl FeedJob {
             out_of_memory: false,
             violations: Vec::new(),
         };
-        self.0.be_gone(Arc::new(end));
+        self.0.mark_gone(Arc::new(end));
     }
 }

@@ -163,7 +163,7 @@ impl Shell {
         SpoolDir::sweep(&outputs, config.keep);
         let quota = SpoolQuota::new(config.quota);
         let spools = SpoolDir::create(&outputs, &config.session, config.spool, quota)?;
-        let spools = spools.blanked_by(config.blank.clone());
+        let spools = spools.with_redactor(config.blank.clone());
         let owner = ProcessOwner::open(&Self::registries(&config.state), &config.session)?;
         Self::with(config, spools, owner)
     }
@@ -511,7 +511,7 @@ fn end_with(shared: &SharedJob, exit: Exit) {
         out_of_memory: false,
         violations: Vec::new(),
     });
-    shared.be_gone(end);
+    shared.mark_gone(end);
 }
 
 /// A sealed memory file with the script.

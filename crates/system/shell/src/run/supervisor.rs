@@ -152,7 +152,7 @@ impl Supervisor {
             if let (Exit::Ending, Some((exit, _))) = (&end.exit, self.exit.take()) {
                 Arc::make_mut(&mut end).exit = exit;
             }
-            self.shared.be_gone(end);
+            self.shared.mark_gone(end);
         }
     }
 

@@ -29,7 +29,7 @@ fn stored_output_is_redacted_at_session_end() {
     let root = tempfile::tempdir().unwrap();
     let limits = SpoolLimits { memory: 4, cap: 1 << 20, total: u64::MAX };
     let dir = SpoolDir::create(root.path(), "s", limits, SpoolQuota::new(1 << 20)).unwrap();
-    let dir = dir.blanked_by(Some(std::sync::Arc::new(Digits)));
+    let dir = dir.with_redactor(Some(std::sync::Arc::new(Digits)));
     let mut spool = dir.spool("bash_1");
     spool.write(b"key=1234 \xff 56 end\n");
     let file = spool.file().unwrap().to_owned();

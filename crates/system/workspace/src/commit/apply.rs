@@ -164,7 +164,7 @@ impl<'a> CommitBatch<'a> {
         }
         for old in self.planned.iter().filter_map(|it| it.old.as_ref()).filter(|it| 1 < it.stamp().links) {
             if let Some(held) = old.object().and_then(|object| RetainedObject::open(old.path(), object)) {
-                journal.keep_object(&held);
+                journal.retain_inode(&held);
             }
         }
         journal.record_beside(entry, &EntryAttachments { links, ..EntryAttachments::default() }).ok();
@@ -361,7 +361,7 @@ fn swap(dir: &OwnedFd, slot: &FileSlot, base: Option<&FileSnapshot>) -> Result<(
     let Some(base) = base else { return Err(failed(Errno::INVAL)) };
     let changed = || FileError::Changed { path: path.clone(), expected: Some(base.hash()) };
     let found = match open_in(dir, &slot.name, &path) {
-        Ok(found) if base.seems_current(&found)? => found,
+        Ok(found) if base.is_probably_current(&found)? => found,
         Ok(_) | Err(FileError::NotFound { .. } | FileError::Moved { .. }) => return Err(changed()),
         Err(err) => return Err(err),
     };

@@ -16,7 +16,7 @@ const SMALL: u64 = 1 << 20;
 impl Journal {
     /// Saves the content of an open file without waiting for the disk. It may be missing after a power
     /// failure; its hash detects that.
-    pub fn keep_soon(&self, file: &OpenFile) -> Result<FileState, FileError> {
+    pub fn store_async(&self, file: &OpenFile) -> Result<FileState, FileError> {
         let stamp = file.stamp();
         let (hash, len) = if stamp.len <= SMALL {
             let bytes = file.read_all(crate::MAX_EDITABLE)?;
@@ -36,11 +36,11 @@ impl Journal {
 
     /// Saves the content of a file that is never modified in place, such as a git object: by a hard link
     /// if possible.
-    pub fn keep_immutable(&self, file: &OpenFile) -> Result<FileState, FileError> {
+    pub fn store_by_link(&self, file: &OpenFile) -> Result<FileState, FileError> {
         let stamp = file.stamp();
         let hash = crate::snapshot::hash_open(file)?;
         if !self.has(&hash, stamp.len) && !self.store().link(file, hash) {
-            return self.keep_soon(file);
+            return self.store_async(file);
         }
         Ok(FileState::File { hash, len: stamp.len, mode: stamp.permissions() })
     }

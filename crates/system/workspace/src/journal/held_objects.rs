@@ -44,7 +44,7 @@ impl Journal {
 
     /// Gives the object a name in the journal. False if that is not possible: another disk, no
     /// permission, or its last name is gone.
-    pub fn keep_object(&self, held: &RetainedObject) -> bool {
+    pub fn retain_inode(&self, held: &RetainedObject) -> bool {
         let kept = private_dir(&self.kept_names()).ok().and_then(|dir| File::open(dir).ok());
         let linked = kept.map(|dir| link_open_file(&held.file, &dir, spelt(held.object.id()).as_ref()));
         matches!(linked, Some(Ok(()) | Err(Errno::EXIST)))

@@ -37,7 +37,7 @@ pub(crate) fn judge(workspace: &Workspace, disk: &FileSnapshot, bytes: &[u8]) ->
         BufferLookup::Silent => return BufferState::Silent,
         BufferLookup::Unknown => {
             buffers.note(path, |known| {
-                known.saw_disk(hash);
+                known.record_disk(hash);
                 (known.is_clean, known.is_dirty) = (true, false);
             });
             return BufferState::Clean;
@@ -46,7 +46,7 @@ pub(crate) fn judge(workspace: &Workspace, disk: &FileSnapshot, bytes: &[u8]) ->
     let plain = std::str::from_utf8(bytes).ok();
     if is_same(bytes, &shown) {
         buffers.note(path, |known| {
-            known.saw_disk(hash);
+            known.record_disk(hash);
             known.is_same(hash, plain);
         });
         return BufferState::Clean;
@@ -57,14 +57,14 @@ pub(crate) fn judge(workspace: &Workspace, disk: &FileSnapshot, bytes: &[u8]) ->
     if is_behind {
         // Keep the base: text typed into the old version conflicts with the change.
         buffers.note(path, |known| {
-            known.saw_disk(hash);
+            known.record_disk(hash);
             known.base.get_or_insert((shown_hash, Some(shown.as_str().into())));
             (known.is_clean, known.is_dirty) = (false, false);
         });
         return BufferState::Clean;
     }
     buffers.note(path, |known| {
-        known.saw_disk(hash);
+        known.record_disk(hash);
         (known.is_clean, known.is_dirty) = (false, true);
         if let Some(why) = unusable(path, bytes, &shown) {
             return BufferState::Unusable(why);

@@ -172,7 +172,7 @@ fn settle(
     let hash = ContentHash::hash(saved);
     done.files[made.index] = CommittedFile { hash: Some(hash), len: saved.len() as u64 };
     locked.workspace.buffers.note(made.path, |known| {
-        known.saw_disk(hash);
+        known.record_disk(hash);
         known.is_same(hash, std::str::from_utf8(saved).ok());
     });
     if matches!(made.found, DiskState::Untouched) {

@@ -91,7 +91,7 @@ pub(crate) struct KnownBuffer {
 }
 
 impl KnownBuffer {
-    pub(crate) fn saw_disk(&mut self, hash: ContentHash) {
+    pub(crate) fn record_disk(&mut self, hash: ContentHash) {
         self.held.retain(|it| *it != hash);
         self.held.push(hash);
         if MAX_SEEN < self.held.len() {
@@ -131,7 +131,7 @@ impl Workspace {
     }
 
     /// Whether an editor must be asked before a file is read. Does not block.
-    pub fn must_ask_editor(&self, path: &Path) -> bool {
+    pub fn needs_editor_lookup(&self, path: &Path) -> bool {
         self.buffers.overlay().is_some() && !self.buffers.files().get(path).is_some_and(|it| it.is_clean)
     }
 
@@ -151,7 +151,7 @@ impl Workspace {
 
     /// Reads a file to show it, including unsaved text.
     pub fn load(&self, file: crate::OpenFile) -> Result<LoadedFile, FileError> {
-        let must_ask = self.must_ask_editor(file.path());
+        let must_ask = self.needs_editor_lookup(file.path());
         let (snapshot, bytes) = FileSnapshot::load(file)?;
         if !must_ask || MAX_BUFFER_BYTES < bytes.len() {
             return Ok(LoadedFile { snapshot, bytes, notice: None });
@@ -160,7 +160,7 @@ impl Workspace {
             BufferState::Clean => LoadedFile { snapshot, bytes, notice: None },
             BufferState::Unsaved(text) => LoadedFile {
                 bytes: text.as_bytes().to_vec(),
-                snapshot: snapshot.shown_as(text),
+                snapshot: snapshot.with_editor_text(text),
                 notice: Some(String::from(
                     "[Unsaved: this is the text in the user's editor, not yet on disk. Edit and Write go through the \
                      editor; commands see the file on disk.]",
@@ -209,7 +209,7 @@ impl Workspace {
             BufferState::Clean | BufferState::Silent => Ok((snapshot, bytes)),
             BufferState::Unsaved(text) => {
                 let bytes = text.as_bytes().to_vec();
-                Ok((snapshot.shown_as(text), bytes))
+                Ok((snapshot.with_editor_text(text), bytes))
             }
             BufferState::Conflict(sides) => refused(format!(
                 "the user's editor has unsaved text in it, and the file on disk has changed since. Nothing was \

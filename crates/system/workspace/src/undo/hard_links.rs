@@ -238,7 +238,7 @@ impl<'a> TargetLinks<'a> {
     pub(super) fn keep_torn(&self, held: &[(PathBuf, RetainedObject)]) {
         for (path, held) in held {
             if metadata(path).map(|it| FileObject::of(&it)) != Some(held.object()) {
-                self.journal.keep_object(held);
+                self.journal.retain_inode(held);
             }
         }
     }

@@ -80,7 +80,7 @@ fn keep_current(journal: &Journal, steps: &[UndoStep]) -> Result<(), FileError> 
     let files = steps.iter().filter(|step| matches!(step.current, FileState::File { .. }));
     for file in files.filter_map(|step| OpenFile::open(&step.path).ok()) {
         journal
-            .keep_soon(&file)
+            .store_async(&file)
             .map(drop)
             .or_else(|err| if err.is_no_space() { Err(err) } else { Ok(()) })?;
     }

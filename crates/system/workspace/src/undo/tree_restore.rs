@@ -119,7 +119,7 @@ impl TreeRestore<'_> {
         if let FileState::File { .. } = step.current {
             // For a redo.
             let file = OpenFile::open(&step.path).map_err(|err| err.to_string())?;
-            let kept = self.journal.keep_soon(&file).map_err(|err| err.to_string())?;
+            let kept = self.journal.store_async(&file).map_err(|err| err.to_string())?;
             if kept.hash() != step.current.hash() {
                 return Err(String::from("it was changed just now"));
             }
@@ -152,7 +152,7 @@ impl TreeRestore<'_> {
     fn create_file(&self, step: &UndoStep, hash: &crate::ContentHash, mode: u32) -> Result<(), String> {
         if let FileState::File { .. } = step.current {
             let file = OpenFile::open(&step.path).map_err(|err| err.to_string())?;
-            let kept = self.journal.keep_soon(&file).map_err(|err| err.to_string())?;
+            let kept = self.journal.store_async(&file).map_err(|err| err.to_string())?;
             // It may already have been restored through another name.
             let is_back = kept.hash() == Some(*hash);
             if is_back && !self.links.is_foreign(&step.path) {

@@ -83,7 +83,7 @@ fn observe(workspace: &Workspace, call: &str, act: impl FnOnce()) {
         let mut found = Vec::new();
         files(workspace.root(), &mut found);
         let state = |path: PathBuf| {
-            let state = journal.keep_soon(&OpenFile::open(&path).unwrap()).unwrap();
+            let state = journal.store_async(&OpenFile::open(&path).unwrap()).unwrap();
             let meta = path.metadata().unwrap();
             (path, (state, FileObject::of(&meta), meta.nlink()))
         };
@@ -113,7 +113,7 @@ fn observe(workspace: &Workspace, call: &str, act: impl FnOnce()) {
     });
     for it in &held {
         // An object whose last name is gone cannot be kept; nothing depends on it.
-        journal.keep_object(it);
+        journal.retain_inode(it);
     }
     let entry = journal.record(&origin_in("t", call), changes).unwrap();
     journal

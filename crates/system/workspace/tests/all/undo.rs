@@ -295,7 +295,7 @@ fn unrecorded_command_is_found_first_by_undo() {
     fs::rename(&journal, &aside).unwrap();
     fs::write(&journal, "").unwrap();
     let workspace = scratch.workspace();
-    workspace.note_unseen(origin("command"));
+    workspace.record_unrecorded_change(origin("command"));
     fs::remove_file(&journal).unwrap();
     fs::rename(&aside, &journal).unwrap();
     drop(workspace);

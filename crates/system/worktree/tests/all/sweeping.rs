@@ -18,7 +18,7 @@ fn sweep_removes_only_abandoned_worktrees_without_work() {
     let empty = make("empty", &|_| ());
     let kept = make("kept", &|it| it.is_kept = true);
     let own = make("own", &|it| it.session = String::from("s-now"));
-    let living = make("living", &|it| it.owner = OwnerProcess::of_this_one());
+    let living = make("living", &|it| it.owner = OwnerProcess::current());
     let ignored = make("ignored", &|it| write(&it.path.join("x.log"), b"log"));
     let committed = make("committed", &|it| {
         write(&it.path.join("a.txt"), b"c\n");

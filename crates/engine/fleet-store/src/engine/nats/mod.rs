@@ -75,7 +75,7 @@ impl NatsEngine {
 }
 
 impl FleetEngine for NatsEngine {
-    fn examine(&self) -> StoreFuture<'_, Vec<EngineFinding>> {
+    fn check_health(&self) -> StoreFuture<'_, Vec<EngineFinding>> {
         Box::pin(async move {
             let info = self.connection.server();
             let cluster = info.cluster.as_deref().map(|it| format!(", cluster {it}")).unwrap_or_default();

@@ -34,7 +34,7 @@ impl ChangeWaiter for LedgerWaiter {
     fn wait(&mut self) -> Pause<'_> {
         Box::pin(async move {
             if timeout(GLANCE, self.news.changed()).await.is_err() {
-                self.connections.hear_again().await;
+                self.connections.relisten().await;
             }
         })
     }

@@ -334,7 +334,7 @@ impl PgConnections {
     }
 
     /// Listens again if the connection was lost.
-    pub(super) async fn hear_again(&self) {
+    pub(super) async fn relisten(&self) {
         let is_lost = self.teller.try_lock().is_ok_and(|it| it.as_ref().is_none_or(Client::is_closed));
         if is_lost && self.hear(LEDGER_CHANNEL).await.is_ok() {
             for (channel, hears) in [(RUN_CHANNEL, &self.hears_runs), (LIVE_CHANNEL, &self.hears_live)] {

@@ -44,7 +44,7 @@ fn unsigned(value: i64) -> u64 {
 }
 
 impl FleetEngine for PostgresEngine {
-    fn examine(&self) -> StoreFuture<'_, Vec<EngineFinding>> {
+    fn check_health(&self) -> StoreFuture<'_, Vec<EngineFinding>> {
         Box::pin(async move {
             let settings = "select current_setting('server_version'), current_setting('fsync'), \
                             current_setting('synchronous_commit'), current_setting('full_page_writes'), \

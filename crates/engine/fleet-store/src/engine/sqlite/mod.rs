@@ -52,7 +52,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 }
 
 impl FleetEngine for SqliteEngine {
-    fn examine(&self) -> StoreFuture<'_, Vec<EngineFinding>> {
+    fn check_health(&self) -> StoreFuture<'_, Vec<EngineFinding>> {
         Box::pin(async move {
             let place = self.database.place();
             let (version, mode, sync) = self

@@ -46,7 +46,7 @@ pub async fn open_cluster(address: &str) -> FleetStore {
 }
 
 pub async fn copies(store: &FleetStore) -> EngineFinding {
-    at_last(|| store.examine()).await.into_iter().find(|it| it.what == "copies").unwrap()
+    at_last(|| store.check_health()).await.into_iter().find(|it| it.what == "copies").unwrap()
 }
 
 /// Returns the node that leads the ledger.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use haft_console::{
     GlobalArgs,
-    stdout::{CliError, CommandExit, complain, print_bytes, print_line},
+    stdout::{CliError, CommandExit, print_bytes, print_error, print_line},
     style,
 };
 use haft_schedule::{
@@ -81,12 +81,12 @@ fn list(store: &CronStore, options: &GlobalArgs) -> CommandExit {
         print_bytes(style::clean(&text).as_bytes())?;
     }
     for problem in &stored.problems {
-        complain(problem);
+        print_error(problem);
     }
     if stored.jobs.is_empty() && !options.json {
         print_line("nothing is stored; the tool CronCreate stores prompts with durable: true")?;
     } else if !options.json && !system_timer::is_installed() {
-        complain("no timer is installed, so nothing runs by itself: haft cron install");
+        print_error("no timer is installed, so nothing runs by itself: haft cron install");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -96,7 +96,9 @@ fn logs(store: &CronStore, id: Option<&str>, options: &GlobalArgs) -> CommandExi
     let runs: Vec<_> = all.iter().filter(|it| id.is_none_or(|id| it.job == id)).collect();
     if runs.is_empty() {
         let of = id.map(|it| format!(" of {it}")).unwrap_or_default();
-        complain(&format!("nothing is written about a run{of} yet; `haft cron list` shows what is stored"));
+        print_error(&format!(
+            "nothing is written about a run{of} yet; `haft cron list` shows what is stored"
+        ));
     }
     for run in runs {
         let file = store.output_of(&run.job, run.slot);
@@ -125,13 +127,13 @@ fn run_due(store: &CronStore, state: &std::path::Path, options: &GlobalArgs) -> 
     let mut failed = match triggers::run_waiting(options, state) {
         Ok(failed) => failed,
         Err(err) => {
-            complain(&format!("deliveries that wait: {}", err.words()));
+            print_error(&format!("deliveries that wait: {}", err.words()));
             true
         }
     };
     let stored = store.list();
     for problem in &stored.problems {
-        complain(problem);
+        print_error(problem);
     }
     store.forget_gone(SystemClock.now());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -140,7 +142,7 @@ fn run_due(store: &CronStore, state: &std::path::Path, options: &GlobalArgs) -> 
         match run_if_due(store, state, &job, &runtime) {
             Ok(went_well) => failed |= !went_well,
             Err(err) => {
-                complain(&format!("{}: {}", job.id, err.words()));
+                print_error(&format!("{}: {}", job.id, err.words()));
                 failed = true;
             }
         }

@@ -4,7 +4,7 @@ use std::{fs::OpenOptions, io::Write as _, net::SocketAddr, process::ExitCode};
 
 use haft_console::{
     interrupt::Interrupt,
-    stdout::{CliError, CommandExit, complain, print_line},
+    stdout::{CliError, CommandExit, print_error, print_line},
 };
 use haft_testkit::{MockModel, Recorded, Script};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ async fn serve(args: &MockModelArgs) -> CommandExit {
     }
     tell(&model, seen, args)?;
     let refused = model.refusals().len();
-    complain(&format!("{} requests, {refused} refused, {} turns left", model.count(), model.unused()));
+    print_error(&format!("{} requests, {refused} refused, {} turns left", model.count(), model.unused()));
     Ok(if refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -51,7 +51,7 @@ fn tell(model: &MockModel, seen: usize, args: &MockModelArgs) -> Result<usize, C
     for it in answered(&requests, seen) {
         next = it.index + 1;
         if let Some(refusal) = &it.refusal {
-            complain(&format!("request {} refused: {refusal}", it.index));
+            print_error(&format!("request {} refused: {refusal}", it.index));
         }
         if let Some(path) = &args.requests {
             let mut file = OpenOptions::new().create(true).append(true).open(path)?;

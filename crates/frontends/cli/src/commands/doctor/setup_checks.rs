@@ -18,11 +18,11 @@ use crate::{
 fn choice(premises: &SessionEnvironment) -> Result<ProviderChoice, String> {
     let stored = premises.stored_keys().map_err(|err| err.to_string())?;
     let keys = KeySettings {
-        helper: premises.text_setting("apiKeyHelper"),
+        helper: premises.string_setting("apiKeyHelper"),
         helper_ttl: None,
         variables: Some(premises.variables.clone()),
         stored,
-        aws_export: premises.text_setting("awsCredentialExport"),
+        aws_export: premises.string_setting("awsCredentialExport"),
     };
     ProviderChoice::from_env(&|name| premises.variable(name), &keys).map_err(|err| err.to_string())
 }

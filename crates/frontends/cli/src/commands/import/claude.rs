@@ -29,7 +29,7 @@ pub(super) fn plan(places: &ImportDirs, plan: &mut ImportPlan) {
         }
         let talks = root.join("projects");
         if talks.is_dir() {
-            plan.not_taken(
+            plan.add_skipped(
                 talks.display().to_string(),
                 "earlier conversations stay there; Haft writes logs of its own",
             );
@@ -49,12 +49,12 @@ pub(super) fn plan(places: &ImportDirs, plan: &mut ImportPlan) {
             Ok(count) => {
                 plan.in_place(json.display().to_string(), format!("{count} MCP servers for every project"))
             }
-            Err(err) => plan.not_taken(json.display().to_string(), format!("it is broken: {err}")),
+            Err(err) => plan.add_skipped(json.display().to_string(), format!("it is broken: {err}")),
         }
     }
     let login = own.join(".credentials.json");
     if login.is_file() {
-        plan.not_taken(
+        plan.add_skipped(
             login.display().to_string(),
             "a login of a subscription is for its own program; `haft login` keeps an API key",
         );
@@ -67,7 +67,7 @@ fn read_in_place(path: &Path, whose: &str, plan: &mut ImportPlan) {
     let file = path.display().to_string();
     let is_json = path.extension().is_some_and(|it| it == "json");
     match serde_json::from_str::<Value>(&text) {
-        Err(err) if is_json => plan.not_taken(file, format!("it is broken: {err}")),
+        Err(err) if is_json => plan.add_skipped(file, format!("it is broken: {err}")),
         _ => plan.in_place(file, format!("read by Haft for {whose}")),
     }
 }

@@ -27,13 +27,13 @@ pub(super) fn plan(places: &ImportDirs, plan: &mut ImportPlan) {
         }
     }
     if own.join("auth.json").is_file() {
-        plan.not_taken(
+        plan.add_skipped(
             own.join("auth.json").display().to_string(),
             "a login is not copied; `haft login openai` keeps a key",
         );
     }
     if own.join("rules").is_dir() {
-        plan.not_taken(
+        plan.add_skipped(
             own.join("rules").display().to_string(),
             "rules in Starlark; write them with `haft permissions allow`",
         );
@@ -48,7 +48,7 @@ fn config(path: &Path, scope: SettingsScope, servers: McpScope, plan: &mut Impor
         Err(err) => {
             let before = err.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             let why = format!("it is broken: {} in line {}", err.message(), before.lines().count().max(1));
-            return plan.not_taken(file, why);
+            return plan.add_skipped(file, why);
         }
     };
     for (name, value) in &config {
@@ -63,7 +63,7 @@ fn config(path: &Path, scope: SettingsScope, servers: McpScope, plan: &mut Impor
                 "read-only" | "workspace-write" => {
                     plan.setting(theirs, scope, "sandbox.enabled", json!(true))
                 }
-                _ => plan.not_taken(theirs, "a sandbox is turned off with sandbox.enabled, if you want that"),
+                _ => plan.add_skipped(theirs, "a sandbox is turned off with sandbox.enabled, if you want that"),
             },
             ("approval_policy", value) => {
                 let why = match value.as_str() {
@@ -72,10 +72,10 @@ fn config(path: &Path, scope: SettingsScope, servers: McpScope, plan: &mut Impor
                     }
                     _ => "Haft asks about what no rule speaks about anyway",
                 };
-                plan.not_taken(theirs, why);
+                plan.add_skipped(theirs, why);
             }
             ("model", Value::String(model)) => {
-                plan.not_taken(
+                plan.add_skipped(
                     theirs,
                     format!("say --model {model} with --provider openai, or set HAFT_MODEL"),
                 );
@@ -86,20 +86,20 @@ fn config(path: &Path, scope: SettingsScope, servers: McpScope, plan: &mut Impor
                 plan.setting(theirs, scope, "effortLevel", json!(effort));
             }
             ("model_providers" | "model_provider", _) => {
-                plan.not_taken(theirs, "set OPENAI_BASE_URL and OPENAI_API_KEY, or use --provider");
+                plan.add_skipped(theirs, "set OPENAI_BASE_URL and OPENAI_API_KEY, or use --provider");
             }
-            ("notify", _) => plan.not_taken(theirs, "write a hook for the event Notification"),
-            ("projects", _) => plan.not_taken(theirs, "trust is given again: `haft trust`"),
-            ("sandbox_workspace_write", _) => plan.not_taken(
+            ("notify", _) => plan.add_skipped(theirs, "write a hook for the event Notification"),
+            ("projects", _) => plan.add_skipped(theirs, "trust is given again: `haft trust`"),
+            ("sandbox_workspace_write", _) => plan.add_skipped(
                 theirs,
                 "say it with sandbox.filesystem.allowWrite and sandbox.network.allowedDomains, if you want that",
             ),
-            ("shell_environment_policy", _) => plan.not_taken(theirs, "variables for commands stand in `env`"),
-            ("web_search" | "tools", _) => plan.not_taken(theirs, "`haft doctor` says who searches the web"),
+            ("shell_environment_policy", _) => plan.add_skipped(theirs, "variables for commands stand in `env`"),
+            ("web_search" | "tools", _) => plan.add_skipped(theirs, "`haft doctor` says who searches the web"),
             ("profile" | "profiles", _) => {
-                plan.not_taken(theirs, "keep each as a settings file of its own and name it with --settings");
+                plan.add_skipped(theirs, "keep each as a settings file of its own and name it with --settings");
             }
-            (_, _) => plan.not_taken(theirs, "Haft has nothing of the kind"),
+            (_, _) => plan.add_skipped(theirs, "Haft has nothing of the kind"),
         }
     }
 }
@@ -107,7 +107,7 @@ fn config(path: &Path, scope: SettingsScope, servers: McpScope, plan: &mut Impor
 fn mcp_server(name: &str, server: &Value, scope: McpScope, file: &str, plan: &mut ImportPlan) {
     let theirs = format!("mcp_servers.{name} ({file})");
     if server["enabled"] == false {
-        return plan.not_taken(theirs, "it is turned off there");
+        return plan.add_skipped(theirs, "it is turned off there");
     }
     let mut entry = Map::new();
     if let Some(command) = server["command"].as_str() {
@@ -133,7 +133,7 @@ fn mcp_server(name: &str, server: &Value, scope: McpScope, file: &str, plan: &mu
             entry.insert("headers".to_owned(), Value::Object(headers));
         }
     } else {
-        return plan.not_taken(theirs, "it has neither a command nor an address");
+        return plan.add_skipped(theirs, "it has neither a command nor an address");
     }
     let seconds = |name: &str| std::time::Duration::try_from_secs_f64(server[name].as_f64()?).ok();
     let millis = |name: &str| Some(seconds(name)?.as_millis()).and_then(|it| u64::try_from(it).ok());
@@ -169,7 +169,7 @@ fn mcp_server(name: &str, server: &Value, scope: McpScope, file: &str, plan: &mu
         plan.rule(theirs, rules, "deny", format!("mcp__{name}__{tool}"));
     }
     if server.get("enabled_tools").is_some() {
-        plan.not_taken(
+        plan.add_skipped(
             format!("mcp_servers.{name}.enabled_tools ({file})"),
             "deny the others with `haft permissions deny`",
         );

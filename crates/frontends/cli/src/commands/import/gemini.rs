@@ -27,7 +27,7 @@ pub(super) fn plan(places: &ImportDirs, plan: &mut ImportPlan) {
             }
         }
         if from.join("extensions").is_dir() {
-            plan.not_taken(
+            plan.add_skipped(
                 from.join("extensions").display().to_string(),
                 "an extension is a program of its own; `haft mcp add` takes its server",
             );
@@ -38,7 +38,7 @@ pub(super) fn plan(places: &ImportDirs, plan: &mut ImportPlan) {
     for name in ["oauth_creds.json", ".env"] {
         let path = user.join(name);
         if path.is_file() {
-            plan.not_taken(
+            plan.add_skipped(
                 path.display().to_string(),
                 "a login is not copied; `haft login gemini` keeps a key",
             );
@@ -51,7 +51,7 @@ fn memory(from: &Path, to: &Path, plan: &mut ImportPlan) {
     let Some(text) = text_of(from, plan) else { return };
     let dir = to.parent().unwrap_or(to);
     if dir.join("CLAUDE.md").is_file() {
-        return plan.not_taken(
+        return plan.add_skipped(
             from.display().to_string(),
             format!("{} is read instead", dir.join("CLAUDE.md").display()),
         );
@@ -67,16 +67,16 @@ fn commands(from: &Path, to: &Path, inside: &str, plan: &mut ImportPlan) {
         let command = match toml::from_str::<Map<String, Value>>(&text) {
             Ok(command) => command,
             Err(err) => {
-                plan.not_taken(theirs, format!("it is broken: {}", err.message()));
+                plan.add_skipped(theirs, format!("it is broken: {}", err.message()));
                 continue;
             }
         };
         let Some(prompt) = command.get("prompt").and_then(Value::as_str) else {
-            plan.not_taken(theirs, "it has no prompt");
+            plan.add_skipped(theirs, "it has no prompt");
             continue;
         };
         if prompt.contains("!{") || prompt.contains("@{") {
-            plan.not_taken(
+            plan.add_skipped(
                 theirs,
                 "it runs commands or reads files while it is written; write it anew as a skill",
             );
@@ -106,8 +106,8 @@ fn settings(path: &Path, scope: SettingsScope, servers: McpScope, plan: &mut Imp
     let file = path.display().to_string();
     let settings = match jsonc::parse(&text) {
         Ok(Value::Object(settings)) => settings,
-        Ok(_) => return plan.not_taken(file, "it is not an object"),
-        Err(why) => return plan.not_taken(file, format!("it is broken: {why}")),
+        Ok(_) => return plan.add_skipped(file, "it is not an object"),
+        Err(why) => return plan.add_skipped(file, format!("it is broken: {why}")),
     };
     for (name, value) in &settings {
         let theirs = format!("{name} ({file})");
@@ -115,7 +115,7 @@ fn settings(path: &Path, scope: SettingsScope, servers: McpScope, plan: &mut Imp
             ("mcpServers", Value::Object(list)) => {
                 for (name, server) in list {
                     match switched_off(&settings, name) {
-                        Some(why) => plan.not_taken(format!("mcpServers.{name} ({file})"), why),
+                        Some(why) => plan.add_skipped(format!("mcpServers.{name} ({file})"), why),
                         None => mcp_server(name, server, servers, &file, plan),
                     }
                 }
@@ -124,7 +124,7 @@ fn settings(path: &Path, scope: SettingsScope, servers: McpScope, plan: &mut Imp
                 for (name, _) in
                     rules.iter().filter(|(it, _)| !["allowed", "excluded"].contains(&it.as_str()))
                 {
-                    plan.not_taken(format!("mcp.{name} ({file})"), "Haft has nothing of the kind");
+                    plan.add_skipped(format!("mcp.{name} ({file})"), "Haft has nothing of the kind");
                 }
             }
             ("tools", Value::Object(tools)) => {
@@ -136,27 +136,29 @@ fn settings(path: &Path, scope: SettingsScope, servers: McpScope, plan: &mut Imp
                 tool_lists(name, value, scope, &file, plan);
             }
             ("context", value) if value.get("fileName").is_some() => {
-                plan.not_taken(
+                plan.add_skipped(
                     theirs,
                     "Haft reads CLAUDE.md and AGENTS.md; rename the file, or import it there",
                 );
             }
             ("contextFileName", _) => {
-                plan.not_taken(
+                plan.add_skipped(
                     theirs,
                     "Haft reads CLAUDE.md and AGENTS.md; rename the file, or import it there",
                 );
             }
             ("model", value) => {
                 let model = value["name"].as_str().or(value.as_str()).unwrap_or("NAME");
-                plan.not_taken(
+                plan.add_skipped(
                     theirs,
                     format!("say --model {model} with --provider gemini, or set GEMINI_MODEL"),
                 );
             }
-            ("security" | "selectedAuthType", _) => plan.not_taken(theirs, "`haft login gemini` keeps a key"),
-            ("hooks", _) => plan.not_taken(theirs, "events and answers differ: see docs/guides/hooks.md"),
-            (_, _) => plan.not_taken(theirs, "Haft has nothing of the kind"),
+            ("security" | "selectedAuthType", _) => {
+                plan.add_skipped(theirs, "`haft login gemini` keeps a key")
+            }
+            ("hooks", _) => plan.add_skipped(theirs, "events and answers differ: see docs/guides/hooks.md"),
+            (_, _) => plan.add_skipped(theirs, "Haft has nothing of the kind"),
         }
     }
 }
@@ -177,19 +179,19 @@ fn tool_lists(name: &str, value: &Value, scope: SettingsScope, file: &str, plan:
         "exclude" | "excludeTools" => "deny",
         "core" | "coreTools" => {
             return plan
-                .not_taken(format!("tools.{name} ({file})"), "say --tools for a run, or deny the others");
+                .add_skipped(format!("tools.{name} ({file})"), "say --tools for a run, or deny the others");
         }
         "sandbox" => {
             let theirs = format!("tools.sandbox ({file})");
             return match value {
-                Value::Bool(false) | Value::Null => plan.not_taken(theirs, "it is off there"),
+                Value::Bool(false) | Value::Null => plan.add_skipped(theirs, "it is off there"),
                 _ => plan.setting(theirs, scope, "sandbox.enabled", json!(true)),
             };
         }
-        _ => return plan.not_taken(format!("tools.{name} ({file})"), "Haft has nothing of the kind"),
+        _ => return plan.add_skipped(format!("tools.{name} ({file})"), "Haft has nothing of the kind"),
     };
     let Value::Array(items) = value else {
-        return plan.not_taken(format!("tools.{name} ({file})"), "it is no list");
+        return plan.add_skipped(format!("tools.{name} ({file})"), "it is no list");
     };
     for item in items {
         let text = item.as_str().unwrap_or_default();
@@ -198,7 +200,7 @@ fn tool_lists(name: &str, value: &Value, scope: SettingsScope, file: &str, plan:
         let rule = rules::gemini_rule(text).ok_or("Haft has no such tool");
         match rule.and_then(|rule| rules::within_project(list, rule)) {
             Ok(rule) => plan.rule(theirs, scope, list, rule),
-            Err(why) => plan.not_taken(theirs, why),
+            Err(why) => plan.add_skipped(theirs, why),
         }
     }
 }
@@ -213,7 +215,7 @@ fn mcp_server(name: &str, server: &Value, scope: McpScope, file: &str, plan: &mu
     } else if server["url"].is_string() {
         server["type"].as_str().filter(|it| *it == "http").map_or("sse", |_| "http")
     } else {
-        return plan.not_taken(theirs, "it has neither a command nor an address");
+        return plan.add_skipped(theirs, "it has neither a command nor an address");
     };
     entry.insert("type".to_owned(), json!(kind));
     for (from, to) in [
@@ -256,13 +258,13 @@ fn mcp_server(name: &str, server: &Value, scope: McpScope, file: &str, plan: &mu
         );
     }
     if server["includeTools"].is_array() {
-        plan.not_taken(
+        plan.add_skipped(
             format!("mcpServers.{name}.includeTools ({file})"),
             "deny the others with `haft permissions deny`",
         );
     }
     if server["trust"] == true {
-        plan.not_taken(
+        plan.add_skipped(
             format!("mcpServers.{name}.trust ({file})"),
             format!("allow it yourself: `haft permissions allow mcp__{name}`"),
         );

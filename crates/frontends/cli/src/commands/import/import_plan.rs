@@ -88,7 +88,7 @@ impl ImportPlan {
         self.steps.push(PlannedStep { theirs, ours, note, action, outcome: StepOutcome::Planned });
     }
 
-    pub(super) fn not_taken(&mut self, theirs: impl Into<String>, why: impl Into<String>) {
+    pub(super) fn add_skipped(&mut self, theirs: impl Into<String>, why: impl Into<String>) {
         self.steps.push(PlannedStep {
             theirs: theirs.into(),
             ours: String::new(),
@@ -162,7 +162,7 @@ impl ImportPlan {
         let open = ["command", "args", "url"].into_iter().find(|part| masker.mask(&written(part)).is_some());
         if let Some(part) = open {
             let why = format!("its `{part}` holds a secret: put that into a variable there, then come again");
-            return self.not_taken(theirs, why);
+            return self.add_skipped(theirs, why);
         }
         let mut named = Vec::new();
         for part in ["env", "headers"] {
@@ -223,7 +223,7 @@ impl PlannedStep {
         match &self.action {
             ImportAction::Nothing => false,
             ImportAction::Server { scope, name, .. } => {
-                store.names_server(*scope, name)
+                store.mentions_server(*scope, name)
                     || store.current().settings.mcp_servers.iter().any(|it| it.name == *name)
             }
             ImportAction::Rule { list, rule, .. } => {

@@ -165,7 +165,7 @@ fn text_of(path: &Path, plan: &mut ImportPlan) -> Option<String> {
     match text() {
         Ok(text) => Some(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)),
         Err(why) => {
-            plan.not_taken(path.display().to_string(), format!("it cannot be read: {why}"));
+            plan.add_skipped(path.display().to_string(), format!("it cannot be read: {why}"));
             None
         }
     }

@@ -44,7 +44,7 @@ pub(super) fn plan(places: &ImportDirs, plan: &mut ImportPlan) {
         for name in ["plugin", "plugins", "tool", "tools"] {
             let dir = from.join(name);
             if dir.is_dir() {
-                plan.not_taken(dir.display().to_string(), "programs in JavaScript; serve them by MCP");
+                plan.add_skipped(dir.display().to_string(), "programs in JavaScript; serve them by MCP");
             }
         }
     }
@@ -54,7 +54,7 @@ pub(super) fn plan(places: &ImportDirs, plan: &mut ImportPlan) {
     }
     let login = places.home.join(".local/share/opencode/auth.json");
     if login.is_file() {
-        plan.not_taken(login.display().to_string(), "logins are not copied; `haft login` keeps a key");
+        plan.add_skipped(login.display().to_string(), "logins are not copied; `haft login` keeps a key");
     }
 }
 
@@ -66,21 +66,21 @@ fn agent(path: &Path, to: &Path, plan: &mut ImportPlan) {
     let name = path.file_stem().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
     let theirs = path.display().to_string();
     let Some(rest) = text.strip_prefix("---\n") else {
-        return plan.not_taken(theirs, "it has no front matter with a description");
+        return plan.add_skipped(theirs, "it has no front matter with a description");
     };
     let Some((front, body)) = rest.split_once("\n---") else {
-        return plan.not_taken(theirs, "its front matter has no end");
+        return plan.add_skipped(theirs, "its front matter has no end");
     };
     let about = front.lines().find_map(|line| line.strip_prefix("description:"));
     let Some(about) = about.map(str::trim).filter(|it| !it.is_empty()) else {
-        return plan.not_taken(theirs, "it has no description");
+        return plan.add_skipped(theirs, "it has no description");
     };
     let denied = match switched_off(front) {
         Ok(tools) if tools.is_empty() => String::new(),
         Ok(tools) => format!("disallowedTools: {}\n", tools.join(", ")),
         Err(what) => {
             let why = format!("{what} cannot be said here: write it anew, with `tools` or `disallowedTools`");
-            return plan.not_taken(theirs, why);
+            return plan.add_skipped(theirs, why);
         }
     };
     let left: Vec<&str> = ["model", "temperature", "top_p", "steps", "maxSteps"]
@@ -123,8 +123,8 @@ fn config(path: &Path, scope: SettingsScope, servers: McpScope, plan: &mut Impor
     let file = path.display().to_string();
     let config = match jsonc::parse(&text) {
         Ok(Value::Object(config)) => config,
-        Ok(_) => return plan.not_taken(file, "it is not an object"),
-        Err(why) => return plan.not_taken(file, format!("it is broken: {why}")),
+        Ok(_) => return plan.add_skipped(file, "it is not an object"),
+        Err(why) => return plan.add_skipped(file, format!("it is broken: {why}")),
     };
     for (name, value) in &config {
         let theirs = format!("{name} ({file})");
@@ -145,7 +145,7 @@ fn config(path: &Path, scope: SettingsScope, servers: McpScope, plan: &mut Impor
                     permission(name, value, scope, &file, plan);
                 }
             }
-            ("permission", Value::String(word)) => plan.not_taken(
+            ("permission", Value::String(word)) => plan.add_skipped(
                 format!("permission = {word} ({file})"),
                 match word.as_str() {
                     "allow" => {
@@ -161,21 +161,24 @@ fn config(path: &Path, scope: SettingsScope, servers: McpScope, plan: &mut Impor
                 }
             }
             ("model" | "small_model", Value::String(model)) => {
-                plan.not_taken(theirs, format!("say --model {model} with --provider, or set HAFT_MODEL"));
+                plan.add_skipped(theirs, format!("say --model {model} with --provider, or set HAFT_MODEL"));
             }
             ("provider" | "disabled_providers" | "enabled_providers", _) => {
-                plan.not_taken(
+                plan.add_skipped(
                     theirs,
                     "set the provider's variables, or `haft login`; see docs/guides/models.md",
                 );
             }
             ("instructions", _) => {
-                plan.not_taken(theirs, "name the files in AGENTS.md with @path: Haft reads them from there");
+                plan.add_skipped(
+                    theirs,
+                    "name the files in AGENTS.md with @path: Haft reads them from there",
+                );
             }
             ("agent" | "command", _) => {
-                plan.not_taken(theirs, "write each as a file under .haft/agents or .haft/commands");
+                plan.add_skipped(theirs, "write each as a file under .haft/agents or .haft/commands");
             }
-            (_, _) => plan.not_taken(theirs, "Haft has nothing of the kind"),
+            (_, _) => plan.add_skipped(theirs, "Haft has nothing of the kind"),
         }
     }
 }
@@ -189,14 +192,14 @@ fn tool_switch(tool: &str, is_on: &Value, scope: SettingsScope, file: &str, plan
                 plan.rule(theirs.clone(), scope, "deny", (*rule).to_owned());
             }
         }
-        (None, Value::Bool(false)) => plan.not_taken(theirs, "Haft has no such tool"),
-        _ => plan.not_taken(theirs, "it is on anyway"),
+        (None, Value::Bool(false)) => plan.add_skipped(theirs, "Haft has no such tool"),
+        _ => plan.add_skipped(theirs, "it is on anyway"),
     }
 }
 
 fn permission(name: &str, value: &Value, scope: SettingsScope, file: &str, plan: &mut ImportPlan) {
     let Some(tools) = rules::opencode_tools(name) else {
-        return plan.not_taken(format!("permission.{name} ({file})"), "Haft has no such tool");
+        return plan.add_skipped(format!("permission.{name} ({file})"), "Haft has no such tool");
     };
     let pairs: Vec<(&str, &str)> = match value {
         Value::String(word) => vec![("*", word)],
@@ -208,11 +211,11 @@ fn permission(name: &str, value: &Value, scope: SettingsScope, file: &str, plan:
     for (at, (pattern, word)) in pairs.iter().enumerate() {
         let theirs = format!("permission.{name} {pattern} = {word} ({file})");
         let Some(list) = rules::opencode_list(word) else {
-            plan.not_taken(theirs, "an unknown word");
+            plan.add_skipped(theirs, "an unknown word");
             continue;
         };
         if let Some(why) = overruled(&pairs, at) {
-            plan.not_taken(theirs, why);
+            plan.add_skipped(theirs, why);
             continue;
         }
         let mut seen = Vec::new();
@@ -224,7 +227,7 @@ fn permission(name: &str, value: &Value, scope: SettingsScope, file: &str, plan:
                     seen.push(rule.clone());
                     plan.rule(theirs.clone(), scope, list, rule);
                 }
-                Err(why) => plan.not_taken(theirs.clone(), why),
+                Err(why) => plan.add_skipped(theirs.clone(), why),
             }
         }
     }
@@ -252,7 +255,7 @@ fn overruled(pairs: &[(&str, &str)], at: usize) -> Option<&'static str> {
 fn mcp_server(name: &str, server: &Value, scope: McpScope, file: &str, plan: &mut ImportPlan) {
     let theirs = format!("mcp.{name} ({file})");
     if server["enabled"] == false || server["disabled"] == true {
-        return plan.not_taken(theirs, "it is turned off there");
+        return plan.add_skipped(theirs, "it is turned off there");
     }
     let mut entry = Map::new();
     if let Some(words) = server["command"].as_array().filter(|it| !it.is_empty()) {
@@ -272,7 +275,7 @@ fn mcp_server(name: &str, server: &Value, scope: McpScope, file: &str, plan: &mu
             entry.insert("headers".to_owned(), Value::Object(headers));
         }
     } else {
-        return plan.not_taken(theirs, "it has neither a command nor an address");
+        return plan.add_skipped(theirs, "it has neither a command nor an address");
     }
     if let Some(cwd) = server.get("cwd").filter(|_| entry.contains_key("command")) {
         entry.insert("cwd".to_owned(), references(cwd));

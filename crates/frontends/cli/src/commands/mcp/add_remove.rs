@@ -125,7 +125,7 @@ fn store(desk: &McpCommands, name: &str, entry: Map<String, Value>, scope: Scope
         )));
     }
     let added = desk.premises.store.add_server(scope.scope(), name, &entry);
-    added.map_err(|err| trust::not_kept(&desk.premises, &err))?;
+    added.map_err(|err| trust::store_error_text(&desk.premises, &err))?;
     let file = desk.premises.store.server_file(scope.scope()).unwrap_or_default();
     print_line(&format!("Added {name} ({} scope, {}).", scope.name(), file.display()))?;
     Ok(ExitCode::SUCCESS)
@@ -165,5 +165,5 @@ pub(super) fn remove(desk: &McpCommands, name: &str, scope: Option<ScopeArg>) ->
 
 /// Whether Haft's own configuration file of this scope contains the server.
 fn holds(desk: &McpCommands, scope: McpScope, name: &str) -> bool {
-    desk.premises.store.names_server(scope, name)
+    desk.premises.store.mentions_server(scope, name)
 }

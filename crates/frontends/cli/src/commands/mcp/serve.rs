@@ -5,7 +5,7 @@ use std::{process::ExitCode, sync::Arc};
 use haft_console::{
     GlobalArgs,
     interrupt::stop_on_signal,
-    stdout::{CliError, CommandExit, complain, write_error},
+    stdout::{CliError, CommandExit, print_error, write_error},
 };
 use haft_mcp_server::{
     ClientApprover, Clients, HttpAuth, HttpOptions, ServerOptions, StructuredResults, TokenIntrospection,
@@ -51,7 +51,7 @@ async fn serve(args: &ServeArgs, options: &GlobalArgs) -> CommandExit {
     let notices = tokio::spawn(async move {
         while let Some(event) = events.next().await {
             if let SessionEventKind::Notice(text) = &event.what {
-                complain(text);
+                print_error(text);
             }
         }
     });

@@ -40,7 +40,7 @@ pub(super) fn add(behavior: Behavior, args: &RuleArgs, options: &GlobalArgs) -> 
         RuleScope::User => (SettingsScope::User, Destination::UserSettings),
     };
     let added = premises.store.add_to_list(scope, key_of(behavior), &args.rules);
-    added.map_err(|err| trust::not_kept(&premises, &err))?;
+    added.map_err(|err| trust::store_error_text(&premises, &err))?;
     if behavior == Behavior::Allow {
         put_in_force(&args.rules, options)?;
     }
@@ -88,7 +88,7 @@ fn put_in_force(rules: &[String], options: &GlobalArgs) -> Result<(), CliError> 
     }
     let trusted = premises.store.trust(&PendingTrust { folder: pending.folder.clone(), items });
     trusted.map(drop).map_err(|err| {
-        let why = trust::not_kept(&premises, &err);
+        let why = trust::store_error_text(&premises, &err);
         CliError::Message(format!("the rule is written but not in force, trust could not be kept: {why}"))
     })
 }
@@ -98,7 +98,7 @@ fn put_in_force(rules: &[String], options: &GlobalArgs) -> Result<(), CliError> 
 pub(super) fn revoke(rules: &[String], options: &GlobalArgs) -> CommandExit {
     let premises = session_spec::premises(options)?;
     let policy = premises.policy()?;
-    let known = policy.rules_as_written();
+    let known = policy.source_rules();
     for rule in rules {
         let standing: Vec<_> = known.iter().filter(|it| *it.text == **rule).collect();
         if standing.is_empty() {
@@ -124,7 +124,7 @@ pub(super) fn revoke(rules: &[String], options: &GlobalArgs) -> CommandExit {
     // The rule may also be in a file of another agent, which Haft does not change.
     let left = session_spec::premises(options)?.policy()?;
     for rule in rules {
-        if let Some(entry) = left.rules_as_written().iter().find(|it| *it.text == **rule) {
+        if let Some(entry) = left.source_rules().iter().find(|it| *it.text == **rule) {
             let place = &entry.origin.label;
             return Err(CliError::Message(format!("{rule} still stands in {place}; take it out there")));
         }

@@ -5,17 +5,17 @@ use std::{collections::HashMap, process::ExitCode};
 use haft_agent::log::{self, CallFinishedLine, LogEntry, LogState};
 use haft_console::{
     GlobalArgs,
-    stdout::{CliError, CommandExit, complain, print_line},
+    stdout::{CliError, CommandExit, print_error, print_line},
     style::{clean, colours, painted},
 };
 use haft_types::{MessageBlock, text};
 use serde_json::json;
 
-use crate::{commands::sessions::named_or_newest, run::session_spec};
+use crate::{commands::sessions::resolve_session, run::session_spec};
 
 pub(super) fn run(session: Option<&str>, options: &GlobalArgs) -> CommandExit {
     let logs = session_spec::logs(options)?;
-    let path = logs.path(&named_or_newest(&logs, session)?);
+    let path = logs.path(&resolve_session(&logs, session)?);
     let mut inputs: HashMap<String, String> = HashMap::new();
     let (mut ended, mut judged): (Result<(), CliError>, usize) = (Ok(()), 0);
     let read = log::read(&path, |entry| match entry {
@@ -36,7 +36,7 @@ pub(super) fn run(session: Option<&str>, options: &GlobalArgs) -> CommandExit {
     read.map_err(|err| format!("{}: {err}", path.display()))?;
     ended?;
     if judged == 0 && !options.json {
-        complain("no call was judged in this session; `haft sessions` lists others");
+        print_error("no call was judged in this session; `haft sessions` lists others");
     }
     Ok(ExitCode::SUCCESS)
 }

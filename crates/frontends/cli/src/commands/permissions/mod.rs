@@ -105,7 +105,7 @@ fn list(options: &GlobalArgs) -> CommandExit {
     let policy = premises.policy()?;
     if options.json {
         let rules: Vec<Value> = policy
-            .rules_as_written()
+            .source_rules()
             .iter()
             .map(|rule| json!({"behavior": rule.behavior, "rule": rule.text, "source": rule.origin.label}))
             .collect();
@@ -114,7 +114,7 @@ fn list(options: &GlobalArgs) -> CommandExit {
     }
     let mut out = format!("mode: {}\n", policy.mode);
     for behavior in [Behavior::Deny, Behavior::Ask, Behavior::Allow] {
-        for rule in policy.rules_as_written().iter().filter(|rule| rule.behavior == behavior) {
+        for rule in policy.source_rules().iter().filter(|rule| rule.behavior == behavior) {
             let source = style::painted(&format!("({})", rule.origin.label), "2", style::colours());
             out.push_str(&style::clean(&format!("{:5}  {}  ", behavior, rule.text)));
             out.push_str(&format!("{source}\n"));

@@ -7,7 +7,7 @@ use std::{process::ExitCode, time::SystemTime};
 use haft_agent::log::{self, CallFinishedLine, LogEntry, LogState, session_list};
 use haft_console::{
     GlobalArgs,
-    stdout::{CliError, CommandExit, complain, print_line},
+    stdout::{CliError, CommandExit, print_error, print_line},
     style::{clean, colours, painted},
 };
 use haft_session::SessionLogs;
@@ -44,7 +44,7 @@ fn all(logs: &SessionLogs) -> Result<Vec<session_list::SessionInfo>, CliError> {
 
 /// Resolves a session id: the named session (see [`resolve`]), or the newest one, including those
 /// started by Agent SDKs.
-pub(crate) fn named_or_newest(logs: &SessionLogs, named: Option<&str>) -> Result<String, CliError> {
+pub(crate) fn resolve_session(logs: &SessionLogs, named: Option<&str>) -> Result<String, CliError> {
     let mut everywhere = Vec::new();
     for dir in logs.dirs() {
         everywhere.extend(session_list::list(dir).map_err(|err| format!("{}: {err}", dir.display()))?);
@@ -87,7 +87,7 @@ fn only_one(sessions: Vec<session_list::SessionInfo>, start: &str) -> Result<Str
 fn list(logs: &SessionLogs, options: &GlobalArgs) -> CommandExit {
     let found = all(logs)?;
     if found.is_empty() {
-        complain("there is no session of this directory yet");
+        print_error("there is no session of this directory yet");
     }
     for it in found {
         let line = if options.json {
@@ -121,7 +121,7 @@ fn show(logs: &SessionLogs, id: &str, options: &GlobalArgs) -> CommandExit {
     ended?;
     agent_tree::show(&path, options)?;
     if 0 < report.unreadable {
-        complain(&format!("{} lines of the log cannot be read and were left out", report.unreadable));
+        print_error(&format!("{} lines of the log cannot be read and were left out", report.unreadable));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -247,7 +247,7 @@ fn search(logs: &SessionLogs, wanted: &str, options: &GlobalArgs) -> CommandExit
         }
     }
     if nothing {
-        complain(&format!("no session of this directory holds {wanted:?}"));
+        print_error(&format!("no session of this directory holds {wanted:?}"));
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)

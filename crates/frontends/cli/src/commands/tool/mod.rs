@@ -10,7 +10,7 @@ use haft_console::{
     interrupt::Interrupt,
     live_tail::LiveTail,
     prompts::{answerer::ConsoleAnswerer, permission},
-    stdout::{CliError, CommandExit, complain, print_bytes, print_line, write_error},
+    stdout::{CliError, CommandExit, print_bytes, print_error, print_line, write_error},
     style,
 };
 use haft_session::{
@@ -227,7 +227,7 @@ async fn watch(mut events: EventStream, handle: SessionHandle) {
             SessionEventKind::Agent(AgentEvent::Progress(progress)) => tail.take(progress),
             SessionEventKind::Notice(text) => {
                 tail.end();
-                complain(text);
+                print_error(text);
             }
             SessionEventKind::Closed => break,
             _ => {
@@ -318,7 +318,7 @@ async fn run_lines(servers: &ToolServerArgs, options: &GlobalArgs) -> CommandExi
     let notices = tokio::spawn(async move {
         while let Some(event) = events.next().await {
             match &event.what {
-                SessionEventKind::Notice(text) => complain(text),
+                SessionEventKind::Notice(text) => print_error(text),
                 SessionEventKind::Closed => break,
                 _ => (),
             }

@@ -37,7 +37,7 @@ fn near(premises: &SessionEnvironment) -> (PrivateHosts, Vec<String>) {
 
 fn web_settings(premises: &SessionEnvironment) -> WebSettings {
     let mut settings = WebSettings::default();
-    if let Some(agent) = premises.text_setting("web.userAgent") {
+    if let Some(agent) = premises.string_setting("web.userAgent") {
         settings.user_agent = agent;
     }
     if let Some(hosts) = texts(premises, "web.preapprovedDomains") {
@@ -74,7 +74,7 @@ impl SmallModel {
     /// The model that settings or variables name; `None` without a name or a provider.
     pub(super) fn new(premises: &SessionEnvironment, chosen: Option<&ChosenProvider>) -> Option<Arc<Self>> {
         let model = premises
-            .text_setting("web.summaryModel")
+            .string_setting("web.summaryModel")
             .or_else(|| premises.variable("ANTHROPIC_SMALL_FAST_MODEL"))
             .filter(|it| !it.trim().is_empty())?;
         let provider = Arc::clone(&chosen?.provider);

@@ -32,12 +32,12 @@ fn provider(
     premises: &SessionEnvironment,
     model: Option<&Arc<ModelSearch>>,
 ) -> Option<Arc<dyn SearchProvider>> {
-    let named = premises.text_setting("web.searchProvider");
+    let named = premises.string_setting("web.searchProvider");
     let model = || model.map(|it| Arc::clone(it) as Arc<dyn SearchProvider>);
     let adapter = |kind: AdapterKind| {
         let value = kind.variables().iter().find_map(|name| premises.variable(name));
         let secret = value.filter(|it| !it.trim().is_empty());
-        let base = premises.text_setting("web.searchUrl");
+        let base = premises.string_setting("web.searchUrl");
         let secret = secret.or_else(|| base.clone().filter(|_| kind == AdapterKind::SearXng))?;
         match SearchAdapter::new(SearchAdapterConfig { kind, secret, base }) {
             Ok(adapter) => Some(Arc::new(adapter) as Arc<dyn SearchProvider>),

@@ -209,7 +209,7 @@ impl Plugin {
 
     /// Configuration values that its texts can use.
     pub(super) fn told(&self) -> Vec<(String, String)> {
-        self.options.for_texts()
+        self.options.public_values()
     }
 
     fn parsed_hooks(&self) -> (Vec<HookDefinition>, Vec<String>) {

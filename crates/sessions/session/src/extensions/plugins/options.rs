@@ -93,7 +93,7 @@ impl PluginOptions {
     }
 
     /// Names and values that models may read, without secrets.
-    pub(super) fn for_texts(&self) -> Vec<(String, String)> {
+    pub(super) fn public_values(&self) -> Vec<(String, String)> {
         let shown = self.wanted.iter().filter_map(|it| Some((it.key.clone(), it.value.clone()?)));
         shown.map(|(key, value)| (format!("${{user_config.{key}}}"), value)).collect()
     }
