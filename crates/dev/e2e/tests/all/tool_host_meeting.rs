@@ -1,4 +1,4 @@
-//! Hosts behind NAT that can only connect outwards, and the rendezvous server where clients reach them.
+//! Hosts behind NAT that can only connect outwards, and the relay where clients reach them.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use std::process::Stdio;
@@ -73,7 +73,7 @@ async fn a_host_that_can_only_dial_out_is_met() {
     assert!(code != Some(0) && text.contains("does not take the token"), "{text}");
     let (code, text) = call(&near, &url.replace("office", "attic"), TOKEN, "echo x").await;
     assert!(code != Some(0) && text.contains("no tool host waits there"), "{text}");
-    // The rendezvous server restarts: the host reconnects by itself.
+    // The relay restarts: the host reconnects by itself.
     let port = url.split(':').nth(2).unwrap().split('/').next().unwrap().to_owned();
     drop(meeting);
     let again = loop {

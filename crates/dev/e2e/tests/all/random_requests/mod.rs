@@ -3,8 +3,8 @@
 //! killed and resumed. No session fails, every prompt gets an answer, and no request is refused except
 //! for its length.
 //!
-//! `HAFT_SOAK_REQUESTS` sets the number of requests and `HAFT_SOAK_SEED` the seed (`cargo xtask
-//! requests-soak`); a normal test run makes a few.
+//! `HAFT_SOAK_REQUESTS` sets the number of requests and `HAFT_SOAK_SEED` the seed
+//! (`cargo xtask requests-soak`); a normal test run makes a few.
 
 mod turns;
 
