@@ -1,5 +1,5 @@
-//! The beginning of every request stays unchanged whatever servers, settings and restarts do, and `haft
-//! cost` reports each exception. Uses the real program, real servers, and every byte sent.
+//! The beginning of every request stays unchanged whatever servers, settings and restarts do, and
+//! `haft cost` reports each exception. Uses the real program, real servers, and every byte sent.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;

@@ -7,7 +7,7 @@ use common::Haft;
 use haft_testkit::{ByteFault, MockForm, MockModel, ReplyPiece, Script, StreamStall, Turn};
 use serde_json::{Value, json};
 
-/// Runs `haft -p` with a model that plays these turns.
+/// Runs `haft -p` with these turns; returns exit code, standard output, standard error and requests.
 async fn run(haft: &Haft, turns: Vec<Turn>, args: &[&str]) -> (Option<i32>, String, String, Vec<Value>) {
     let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let output = haft
@@ -122,7 +122,7 @@ async fn settings_that_speak_about_the_model_count() {
         assert_eq!(code == Some(0), refused.is_none(), "{settings}: {stderr}");
         assert!(stderr.contains(refused.unwrap_or_default()), "{settings}: {stderr}");
     }
-    // An agent whose definition names another model gets its parent's.
+    // An agent whose definition names a model that is not available uses its parent's.
     let settings = json!({"availableModels": ["opus"], "language": "Latin-4711"}).to_string();
     let turns = vec![
         Turn::tool(
@@ -140,8 +140,8 @@ async fn settings_that_speak_about_the_model_count() {
     assert!(bodies[0].to_string().contains("Latin-4711"));
 }
 
-/// With `--brief` the model can speak while it works from the first request on, and
-/// is told to; without it the tool comes on demand.
+/// With `--brief` SendUserMessage is in the first request, with instructions to use it; without it the
+/// tool is loaded on demand.
 #[tokio::test]
 async fn brief_runs_tell_the_user_what_matters() {
     for brief in [true, false] {
@@ -163,8 +163,8 @@ async fn brief_runs_tell_the_user_what_matters() {
     }
 }
 
-/// What the first command of a session waits for, the person's start-up files, is asked
-/// for while the model still writes the call; a session without commands asks nobody.
+/// The login shell's start-up files, which the first command waits for, are read while the model still
+/// generates the call. A session without commands does not start the login shell.
 #[tokio::test]
 async fn the_login_shell_is_asked_while_the_first_command_is_written() {
     let haft = Haft::new();

@@ -1,6 +1,5 @@
-//! The commands of the README: those that need neither a key nor a network are
-//! run as they stand there, of the others at least every flag exists. Those of the
-//! other pages are run by `page_commands`.
+//! The commands of the README. Those that need neither a key nor a network are run; of the others every
+//! flag is checked. `page_commands` runs those of the other pages.
 
 use std::{os::unix::fs::symlink, path::Path, process::Stdio};
 
@@ -8,11 +7,11 @@ use haft_testkit::haft_binary;
 
 use crate::common::Haft;
 
-/// Beginnings of lines that are not run, and what they need.
+/// Prefixes of lines that are only parsed, and what they would need.
 const ONLY_PARSED: &[(&str, &str)] =
     &[("haft -p", "a model"), ("git diff | haft -p", "a model"), ("haft login", "a key")];
 
-/// Beginnings of lines that are not about the built program.
+/// Prefixes of lines that do not run the built program.
 const NOT_OURS: &[(&str, &str)] = &[
     ("cargo run --release", "builds the program"),
     ("cargo xtask", "runs this test"),
@@ -24,14 +23,14 @@ fn readme() -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// The lines of all shell blocks, in order, without comments.
+/// The lines of all shell code blocks, in order, without comments.
 fn shell_lines(text: &str) -> Vec<String> {
     let blocks = text.split("```sh\n").skip(1).map(|rest| rest.split("\n```").next().unwrap());
     let lines = blocks.flat_map(str::lines).map(|line| line.split("  #").next().unwrap().trim());
     lines.filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
-/// Runs a line in a shell that finds the program as `haft`.
+/// Runs a line in a shell that finds the built program as `haft`.
 fn shell(haft: &Haft, line: &str) -> std::process::Output {
     let programs = haft.dir.path().join("bin");
     let path = std::env::join_paths(
@@ -48,8 +47,8 @@ fn shell(haft: &Haft, line: &str) -> std::process::Output {
         .unwrap()
 }
 
-/// A line with every command of the program turned into a question for its
-/// help, which comes only if everything before it is understood.
+/// Adds `--help` to every `haft` command in the line. Help is printed only if everything before it
+/// parses.
 fn with_help(line: &str) -> String {
     let parts = line.split(" && ").flat_map(|part| part.split(" | "));
     let ours = parts.filter(|part| part.starts_with("haft "));
@@ -83,7 +82,7 @@ fn commands_of_the_readme_work() {
     }
 }
 
-/// The first project of the documents, typed word by word into one shell.
+/// The tutorial, typed word by word into one shell.
 #[test]
 fn the_first_project_goes_as_it_is_told() {
     let haft = Haft::new();
@@ -93,7 +92,7 @@ fn the_first_project_goes_as_it_is_told() {
     let page = std::fs::read_to_string(page).unwrap();
     let blocks: Vec<&str> =
         page.split("```sh\n").skip(1).map(|rest| rest.split("\n```").next().unwrap()).collect();
-    // Nobody else may have the port of the page.
+    // A free port for the session page.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let script = blocks.join("\n").replace("8765", &port.to_string());
     let output = shell(&haft, &script);
@@ -117,7 +116,7 @@ fn the_first_project_goes_as_it_is_told() {
     assert!(output.status.success() && !noise.contains("unexpected argument"), "{noise}");
     let written = std::fs::read_to_string(haft.ws().join("session.html")).unwrap();
     assert!(written.contains("The check fails. Repair it."));
-    // Taken back, and back again.
+    // Undone and redone.
     let program = std::fs::read_to_string(haft.ws().join("first/total.sh")).unwrap();
     assert_eq!(program, "echo $(($1 + $2))\n");
 }

@@ -1,4 +1,4 @@
-//! Lines that were found not to hold once, each where a person or a model sees it.
+//! Regression tests for behaviour that a user or a model sees.
 
 use std::process::Stdio;
 
@@ -11,7 +11,7 @@ use crate::{
     peer::Peer,
 };
 
-/// Answers what a host's server is asked until something else comes.
+/// Answers requests to the host's MCP server until another frame arrives.
 async fn until(peer: &mut Peer, kind: &str, tools: &Value, result: &dyn Fn(u64) -> Value) -> Value {
     loop {
         let frame = peer.next().await.unwrap();
@@ -36,7 +36,7 @@ async fn until(peer: &mut Peer, kind: &str, tools: &Value, result: &dyn Fn(u64) 
 
 const SERVER: &str = r#"{"mcpServers":{"host":{"type":"sdk","name":"host"}}}"#;
 
-/// The blocks of text in the answer to a call.
+/// The text blocks of a call's result.
 fn texts(content: &Value) -> Vec<String> {
     match content {
         Value::String(text) => vec![text.clone()],
@@ -47,9 +47,9 @@ fn texts(content: &Value) -> Vec<String> {
     }
 }
 
-/// What a host's tool says reaches the model byte for byte, block for block, but for
-/// tags that only Haft writes; what Haft has to add is a block of its own. (Control characters are spelt out in every
-/// text of every request.)
+/// The result of a host's tool reaches the model byte for byte and block for block, except for Haft's
+/// own tags, which are neutralised. Additions of Haft are separate blocks. (Control characters are
+/// escaped in all requests.)
 #[tokio::test]
 async fn results_of_a_hosts_tools_reach_the_model_word_for_word() {
     let rows: &[&[&str]] = &[
@@ -96,8 +96,7 @@ async fn results_of_a_hosts_tools_reach_the_model_word_for_word() {
     assert_eq!(peer.end().await.1, Some(0));
 }
 
-/// A call that loses what cannot be brought back says so in the question a person
-/// reads, whatever shows it.
+/// The permission prompt for a call that destroys data irrecoverably says so, in every frontend.
 #[tokio::test]
 async fn a_question_says_what_cannot_be_brought_back() {
     let warning = "cannot be brought back";
@@ -141,8 +140,8 @@ async fn a_question_says_what_cannot_be_brought_back() {
     }
 }
 
-/// Who changes the directory is waited for: calls behind it in the same answer are
-/// where it went.
+/// A call that changes the directory runs alone: later calls of the same answer run in the new
+/// directory.
 #[tokio::test]
 async fn calls_behind_a_change_of_directory_run_there() {
     for line in ["cd d", "cd d && true", "pushd d >/dev/null", "cd \"$PWD/d\"", "cd ./d; sleep 0.2"] {
@@ -179,7 +178,7 @@ async fn calls_behind_a_change_of_directory_run_there() {
     }
 }
 
-/// Models that can think do so without being told, and not where somebody said no.
+/// Models that support thinking think by default, unless the user turns it off.
 #[tokio::test]
 async fn models_think_where_they_can_unless_somebody_says_no() {
     let said_no = json!({"alwaysThinkingEnabled": false});

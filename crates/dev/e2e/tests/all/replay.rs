@@ -1,4 +1,4 @@
-//! A run is recorded once and played again without the model.
+//! A run is recorded once and replayed without the model.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -11,7 +11,7 @@ use serde_json::json;
 
 const RULES: &[&str] = &["--permission-mode", "acceptEdits", "--allowedTools", "Bash(sh check.sh)"];
 
-/// Looks like a key, and is none.
+/// Looks like an API key but is not one.
 fn secret() -> String {
     format!("sk-{}", "a1B2".repeat(8))
 }
@@ -92,7 +92,7 @@ async fn twenty_replays_are_byte_identical() {
             let again = project();
             let args = [&["replay", file, "--tools", tools], rules].concat();
             let (code, stdout, stderr) = haft(&again, None, &args).await;
-            // As the run did: one of its calls was denied.
+            // Like the recorded run: one call was denied, hence exit code 3.
             assert_eq!((code, stderr.as_str()), (Some(3), ""), "{tools} {round}: {stdout}");
             let want: &[u8] = if tools == "real" { b"two\n" } else { b"one\n" };
             assert_eq!(tree(&again)[0].1, want, "{tools} {round}");
@@ -113,7 +113,7 @@ async fn a_miss_names_the_first_field_that_differs() {
         ("Reads a file", "Rreads a file", "differs first at tools["),
         ("Be terse.", "Be verbose.", "differs first at system["),
     ] {
-        // The first request only: the header says what this run is told.
+        // Only exchanges are changed: the header holds the settings of the run.
         let at = text.find("\"exchange\"").unwrap();
         let (header, rest) = text.split_at(at);
         if !rest.contains(from) {
@@ -166,7 +166,7 @@ async fn other_files_are_neither_overwritten_nor_played() {
     assert!(stderr.contains("line 1 is not of a cassette"), "{stderr}");
 }
 
-/// A server with one tool that notes what it is asked.
+/// A server with one tool that logs its input.
 pub const SERVER: &str = r#"
 import json, sys
 for line in sys.stdin:
@@ -187,8 +187,7 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "result": answer}), flush=True)
 "#;
 
-/// A run that called tools of a server is played again without the server,
-/// whether they were declared at once or looked for.
+/// A run that called MCP tools, declared or found by search, is replayed without the server.
 #[tokio::test]
 async fn calls_of_servers_are_played_again_without_the_server() {
     for searched in [false, true] {
@@ -212,7 +211,7 @@ async fn calls_of_servers_are_played_again_without_the_server() {
             cassette.to_str().unwrap(),
             "--mcp-config",
             &servers,
-            // The first call needs the server, however long it takes to start.
+            // The first call needs the server, so wait until it has started.
             "--mcp-wait",
             "120",
             "--allowedTools",

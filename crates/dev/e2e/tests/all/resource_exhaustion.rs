@@ -1,5 +1,4 @@
-//! A machine that has nothing to give: no room in the home, none but to read, no
-//! threads.
+//! A machine without resources: full home, read-only home, too few threads.
 #![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use std::{
@@ -10,7 +9,7 @@ use std::{
 use crate::common::Haft;
 use haft_testkit::haft_binary;
 
-/// A home of a size, or one that cannot be written. Gone when dropped.
+/// A home on a tmpfs that is full or read-only. Unmounted when dropped.
 struct MountedHome<'a>(&'a Path);
 
 impl<'a> MountedHome<'a> {
@@ -32,8 +31,7 @@ fn said(output: &Output) -> String {
     format!("{}{}", text(&output.stdout), text(&output.stderr))
 }
 
-/// Looking, running and changing files work from a home that takes nothing; what
-/// is lost by it is said.
+/// With an unwritable home reading, commands and edits still work, and what does not is reported.
 #[test]
 fn a_home_that_takes_nothing_keeps_nobody_from_working() {
     for options in ["size=64k", "ro"] {
@@ -61,18 +59,18 @@ fn a_home_that_takes_nothing_keeps_nobody_from_working() {
         let wrote = call("Write", r#"{"file_path": "b.txt", "content": "new\n"}"#);
         assert!(wrote.status.success(), "{options}: {}", said(&wrote));
         assert_eq!(std::fs::read_to_string(haft.ws().join("b.txt")).unwrap(), "new\n");
-        // Walls stand, too: they are looked at and tried.
+        // The sandbox is still set up and verified.
         let check = run(&["sandbox", "check"]);
         assert!(!said(&check).contains("cannot be used"), "{options}: {}", said(&check));
         if check.status.success() {
             let held = run(&["sandbox", "run", "--", "sh", "-c", "echo held"]);
-            // Without room nothing can be noted, and without its notes no wall is built.
+            // The sandbox stores its records on disk; without space none is set up.
             let told = ["held", "this cannot be confined: ", "keeps its notes in "];
             assert!(told.iter().any(|it| said(&held).contains(it)), "{options}: {}", said(&held));
             assert!(options != "ro" || !said(&held).contains("notes in"), "{}", said(&held));
         }
-        // Where we may not write the record is in the temp directory. Where there is no
-        // room there is none, and that is said before anything changes.
+        // With a read-only home the undo journal is in the temporary directory. Without space there is
+        // none, which is reported before anything changes.
         let undo = run(&["undo"]);
         assert_eq!(undo.status.success(), options == "ro", "{options}: {}", said(&undo));
         assert_eq!(haft.ws().join("b.txt").exists(), options != "ro", "{options}: {}", said(&undo));
@@ -82,8 +80,7 @@ fn a_home_that_takes_nothing_keeps_nobody_from_working() {
     }
 }
 
-/// `haft doctor` says what is wrong with a home and what to do about it, not
-/// something else.
+/// `haft doctor` reports the actual problem of a home, and how to fix it.
 #[test]
 fn doctor_names_what_is_wrong_with_a_home() {
     enum Odd {
@@ -121,7 +118,7 @@ fn doctor_names_what_is_wrong_with_a_home() {
         let output = command.output().unwrap();
         let text = said(&output);
         wanted.iter().for_each(|part| assert!(text.contains(part), "{part}: {text}"));
-        // What it tried the place with is taken away again. Others' programs it asked may leave theirs.
+        // Haft removes its probe file. Other programs that it ran may leave files.
         let left = mounted.iter().flat_map(|it| std::fs::read_dir(it.0).unwrap().flatten());
         let left: Vec<_> = left.map(|it| it.file_name()).collect();
         let is_probe = |name: &std::ffi::OsString| name.to_string_lossy().starts_with(".haft-doctor");
@@ -129,8 +126,8 @@ fn doctor_names_what_is_wrong_with_a_home() {
     }
 }
 
-/// Files that commands for the first hour make are there whole or not at all: a
-/// second run would take half of one for the person's own.
+/// Files that setup commands create are complete or absent: the next run would take a partial file for
+/// the user's own.
 #[test]
 fn a_project_without_room_gets_no_half_files() {
     let haft = Haft::new();
@@ -149,10 +146,10 @@ fn a_project_without_room_gets_no_half_files() {
     assert!(std::fs::read_to_string(place.join("AGENTS.md")).unwrap().contains("## Commands"));
 }
 
-/// However few threads there are: the work is done, or it is said why not.
+/// With any number of threads the work is done, or an error says why not.
 #[test]
 fn too_few_threads_are_a_clear_error() {
-    /// Nobody else is this user.
+    /// A user id that no other process has.
     const USER: &str = "61273";
     let haft = Haft::new();
     haft.write("a.txt", "alpha\n");

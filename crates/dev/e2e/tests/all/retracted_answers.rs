@@ -1,5 +1,5 @@
-//! What was shown of an answer that broke off is taken back, or marked where it
-//! cannot be, in every face.
+//! Text of an answer that was cut off and generated again is removed, or marked as void where it cannot
+//! be, in every frontend.
 
 use haft_testkit::{MockModel, ReplyPiece, Script, StreamCut, Turn};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ async fn printed(args: &[&str]) -> (String, String) {
     (text(output.stdout), text(output.stderr))
 }
 
-/// Hosts hear with the answer that counts which messages it replaces.
+/// The replacement answer tells SDK hosts which messages it replaces.
 #[tokio::test]
 async fn frames_name_the_messages_that_an_answer_replaces() {
     for partial in [&[][..], &["--include-partial-messages"]] {

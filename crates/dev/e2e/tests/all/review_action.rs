@@ -1,5 +1,5 @@
-//! The script of the GitHub action: a difference is reviewed, findings become
-//! annotations, and nothing a model or a stranger writes becomes a command.
+//! The script of the GitHub action: a diff is reviewed, findings become annotations, and no text of a
+//! model or a stranger becomes a workflow command.
 
 use std::process::{Command, Output, Stdio};
 
@@ -19,7 +19,7 @@ fn git(haft: &Haft, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// A repository with one change, whose branch brings settings of its own.
+/// A repository with one change, whose branch contains its own Haft settings.
 fn repository() -> (Haft, String) {
     let haft = Haft::new();
     haft.write("a.rs", "fn a() {}\n");
@@ -43,7 +43,7 @@ async fn review_since(haft: &Haft, base: &str, turns: Vec<Turn>, fail_on: &str) 
     let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../packaging/action/review.sh");
     let mut command: tokio::process::Command = haft.command().into();
-    // The program is named to the script, not started by us.
+    // The script gets the program's path and starts it.
     command = {
         let mut shell = tokio::process::Command::new("bash");
         shell.arg(script).current_dir(haft.ws()).env_clear();
@@ -78,14 +78,14 @@ async fn findings_become_annotations() {
     assert!(output.status.success(), "{text} {}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("::error file=a.rs,line=1::bad%0A::set-env name=X::1"), "{text}");
     assert!(text.contains("::notice file=b%2Cc.rs,line=2::100%25"), "{text}");
-    // What the model wrote stands on a line of its own only where the runner takes no commands.
+    // Text of the model that starts a line is printed only while the runner's commands are stopped.
     let stopped = text.find("::stop-commands::").unwrap();
     let (token, rest) = text[stopped + "::stop-commands::".len()..].split_once('\n').unwrap();
     let (quiet, loud) = rest.split_once(&format!("::{token}::")).unwrap();
     assert!(quiet.contains("\n::set-env") && !loud.contains("\n::set-env"), "{text}");
-    // The model saw the difference, and may change nothing.
+    // The model gets the diff and may change nothing.
     assert!(requests[0]["messages"].to_string().contains("panic!()"));
-    // The same findings fail the job where that is wanted.
+    // With a stricter threshold the same findings fail the job.
     let (output, _) = review(findings(list), "warning").await;
     assert_eq!(output.status.code(), Some(1));
     let (output, _) = review(findings(json!([])), "notice").await;
@@ -97,14 +97,15 @@ async fn a_review_changes_nothing_whatever_the_branch_says() {
     let mut turns = vec![Turn::tool("Bash", json!({"command": "touch pwned"}))];
     turns.extend(findings(json!([])));
     let (output, requests) = review(turns, "none").await;
-    // The call is denied although the branch allows every command; the job does not fail for it.
+    // The call is denied although the branch's settings allow every command; the job does not fail for
+    // it.
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}");
     let told = requests.last().unwrap()["messages"].to_string();
     assert!(told.contains("\"is_error\":true"), "{told}");
 }
 
-/// What cannot be compared is said with what to do, and nobody is asked about nothing.
+/// Without a diff an error says what to do, and no model request is made.
 #[tokio::test]
 async fn without_a_difference_no_model_is_asked() {
     let (haft, _) = repository();

@@ -1,4 +1,4 @@
-//! A session goes back, files and talk together.
+//! A session is rewound: files and conversation.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use std::process::Stdio;
@@ -54,7 +54,7 @@ async fn files_and_talk_go_back_together_and_nothing_is_lost() {
     run(&haft, &model.url(), &["-p", "and now?", "--resume", session]).await;
     let asked = String::from_utf8_lossy(&model.requests().last().unwrap().body).into_owned();
     assert!(asked.contains("make one") && !asked.contains("make two"), "{asked}");
-    // The old session is still there, whole.
+    // The original session still exists unchanged.
     let old = rows[0]["session"].as_str().unwrap();
     assert!(haft.ok(&["sessions", "show", old], "").contains("Wrote three."));
     let wrong = haft.run(&["rewind", "--to", "9"], "");

@@ -1,5 +1,5 @@
-//! The sandbox through the real binary: settings, deny rules, plan mode, escapes,
-//! and what is said where the machine offers less.
+//! The sandbox through the real binary: settings, deny rules, plan mode, escapes, and messages on
+//! machines with fewer features.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 const CANARY: &str = "canary-4f1c9e";
 
-/// Whether this machine can confine commands completely; says so if not.
+/// Whether this machine supports the whole sandbox; prints a message if not.
 fn machine_can(haft: &Haft) -> bool {
     let told: Value = serde_json::from_str(&haft.ok(&["sandbox", "check", "--json"], "")).unwrap_or_default();
     let complete = told["complete"] == true && told["backend"] == "namespaces";
@@ -73,8 +73,8 @@ fn a_machine_that_cannot_confine_fails_closed_unless_told_otherwise() {
     assert!(said.contains("commands run without a sandbox"), "{said}");
 }
 
-/// What runs without a question because it only reads runs behind walls of its
-/// own; what a rule or a mode lets run does not.
+/// A command that runs without a prompt because it is read-only is confined to that. A command allowed
+/// by a rule or a mode is not.
 #[test]
 fn what_only_reads_is_held_to_it() {
     let haft = Haft::new();
@@ -154,7 +154,7 @@ fn a_denied_path_stays_unread_whatever_reaches_for_it() {
         text(&said).contains("blocked by sandbox: read") && text(&said).contains("Read(**/.env)"),
         "{said} {told}"
     );
-    // An error of the program's own is no refusal.
+    // The program's own error is not reported as a denial by the sandbox.
     let own = bash(&haft, &["--permission-mode", "bypassPermissions"], "cat nothing.txt");
     assert!(!text(&own).contains("blocked by sandbox"), "{own}");
 }
@@ -202,7 +202,7 @@ fn protected_paths_stay_as_they_are_also_when_absent() {
             "{command}"
         );
     }
-    // Work goes on all the same.
+    // Normal work still succeeds.
     let commit = "git add f && git -c user.name=t -c user.email=t@t commit -qm x && git log --format=%s";
     assert!(text(&bash(&haft, &[], commit)).contains('x'), "{}", bash(&haft, &[], commit));
 }
@@ -238,7 +238,7 @@ fn plan_mode_is_enforced_and_inspection_works() {
     }
     assert_eq!(listing(&haft.ws()), before);
     if machine_can(&haft) {
-        // The kernel refuses even what was let through by mistake.
+        // The kernel blocks writes even for a command that was allowed by mistake.
         let tried = haft.run(
             &["sandbox", "run", "--permission-mode", "plan", "--", "sh", "-c", "echo x > f; echo y > new"],
             "",
@@ -277,7 +277,7 @@ fn a_run_by_name_has_no_network_though_the_settings_want_no_sandbox() {
     assert!(open.status.success(), "{open:?}");
 }
 
-/// What the person allows does not count where only the organisation's list does.
+/// If managed settings allow only their own hosts, the user's allowed hosts do not count.
 #[test]
 fn only_hosts_of_the_organisation_are_reached_where_it_says_so() {
     let haft = Haft::new();
@@ -339,7 +339,7 @@ fn confined_commands_run_without_a_question_and_stay_inside() {
     assert!(!elsewhere.join("f").exists() && text(&report).contains("blocked by sandbox: write"), "{report}");
     let asks = haft.reports(&[], &[json!({"id": "c", "name": "Bash", "input": {"command": "true", "dangerouslyDisableSandbox": true}})]);
     assert_eq!(asks[0]["is_error"], true, "{asks:?}");
-    // Servers of one command can be reached by the next; nobody else can.
+    // A server started by one command can be reached by the next one, but not from outside.
     let serve = "python3 -c \"\nimport http.server,socketserver\ns=socketserver.TCPServer(('127.0.0.1',0),http.server.SimpleHTTPRequestHandler)\nopen('port','w').write(str(s.server_address[1]))\ns.serve_forever()\n\" > /dev/null 2>&1 &\nwhile [ ! -s port ]; do sleep 0.05; done";
     let fetch = "python3 -c \"import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:'+open('port').read()).status)\"";
     let lines = [serve, fetch].map(|it| json!({"id": "c", "name": "Bash", "input": {"command": it}}));
@@ -374,7 +374,8 @@ fn our_keys_never_reach_a_command() {
     let shown = String::from_utf8_lossy(&done.stdout);
     assert!(shown.contains("MINE=seen"), "{shown}");
     let leaks: Vec<&str> = shown.split("\\n").filter(|line| line.contains(CANARY)).collect();
-    // What is hidden by the user's own wish is no key of ours, and stands in our own environment.
+    // A variable hidden by the user's setting is not one of Haft's keys, and stays in Haft's own
+    // environment.
     assert!(leaks.iter().all(|line| line.starts_with("SECRET_THING")), "{leaks:?}");
 }
 

@@ -68,7 +68,7 @@ async fn several_turns_in_one_process_and_nothing_else_on_the_wire() {
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
 }
 
-/// The style that is in force is reported, whichever file names it.
+/// The active output style is reported, whichever settings file sets it.
 #[tokio::test]
 async fn the_style_of_any_settings_file_is_reported() {
     for file in ["home/.claude/settings.json", "ws/.claude/settings.json", "ws/.claude/settings.local.json"] {
@@ -86,8 +86,7 @@ async fn the_style_of_any_settings_file_is_reported() {
     }
 }
 
-/// What a host says is logged as the text it is, and the result names the person who
-/// said it.
+/// A host's prompt is logged as its exact text, and the result has the prompt's origin.
 #[tokio::test]
 async fn prompts_are_kept_and_answered_as_they_came() {
     let haft = Haft::new();
@@ -237,7 +236,7 @@ async fn only_a_host_that_says_yes_lets_calls_run() {
     }
     assert_eq!(std::fs::read_to_string(haft.ws().join("y0")).unwrap(), "other");
 
-    // Gone before it answered.
+    // The host withdraws the request before answering.
     let mut peer = Peer::start(&haft, vec![write(&haft, "gone"), Turn::text("Done.")], &ask).await;
     peer.say("go").await;
     peer.asked("can_use_tool").await;
@@ -246,7 +245,7 @@ async fn only_a_host_that_says_yes_lets_calls_run() {
     assert!(told.contains("stream closed before response received"), "{told}");
     assert_eq!((code, haft.ws().join("gone").exists()), (Some(0), false));
 
-    // Interrupted while it thinks: the question is taken back.
+    // Interrupted while the prompt is open: it is withdrawn.
     let mut peer = Peer::start(&haft, vec![write(&haft, "late")], &ask).await;
     peer.say("go").await;
     let question = peer.asked("can_use_tool").await;

@@ -1,4 +1,4 @@
-//! Hosts that misbehave, die, or say very much.
+//! SDK hosts that misbehave, exit, or send huge messages.
 #![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -27,7 +27,7 @@ fn stalled(pieces: impl IntoIterator<Item = ReplyPiece>) -> Turn {
     Turn::from_pieces(pieces.into_iter().chain([ReplyPiece::Stall(StreamStall::Forever)]))
 }
 
-/// Answers of a server with one tool, but for calls of it.
+/// Responses of an MCP server with one tool, except to tool calls.
 fn server(message: &Value) -> Option<Value> {
     Some(match message["method"].as_str().unwrap_or_default() {
         "initialize" => json!({"result": {
@@ -41,7 +41,7 @@ fn server(message: &Value) -> Option<Value> {
     })
 }
 
-/// Plays the server until something else comes.
+/// Answers as the server until another frame arrives.
 async fn serve(peer: &mut Peer, stops: impl Fn(&Value) -> bool) -> Value {
     loop {
         let frame = peer.next().await.unwrap();
@@ -64,8 +64,8 @@ fn is_result(frame: &Value) -> bool {
     frame["type"] == "result"
 }
 
-/// At whatever moment somebody interrupts: one result, the next prompt works,
-/// the next request is accepted, and nothing ran that was not to run.
+/// An interrupt at any moment: one result, the next prompt works, the next request is valid, and no
+/// further call runs.
 #[tokio::test]
 async fn interrupts_at_every_moment() {
     let haft = Haft::new();
@@ -73,7 +73,7 @@ async fn interrupts_at_every_moment() {
         json!({"PreToolUse": [{"hookCallbackIds": ["h"]}], "UserPromptSubmit": [{"hookCallbackIds": ["p"]}]});
     type Moment = (&'static str, Turn, fn(&Value) -> bool);
     let moments: [Moment; 6] = [
-        // No request is made before these.
+        // No request was sent before these moments.
         ("before anything", Turn::text("Next."), |it| it["subtype"] == "init"),
         ("while it speaks", stalled([ReplyPiece::text("a")]), |it| it["type"] == "assistant"),
         ("in a prompt's hook", Turn::text("Next."), |it| it["request"]["callback_id"] == "p"),
@@ -86,7 +86,7 @@ async fn interrupts_at_every_moment() {
         let mut peer = Peer::start(&haft, vec![turn, Turn::text("Next.").always()], &args).await;
         peer.request("i", json!({"subtype": "initialize", "hooks": hook})).await;
         peer.say("go").await;
-        // Hooks that are not the moment say nothing.
+        // Answer other hooks without a decision.
         loop {
             let frame = peer.next().await.unwrap();
             if when(&frame) {
@@ -129,7 +129,7 @@ async fn answers_that_come_late_twice_or_as_garbage() {
     let mut peer = Peer::start(&haft, vec![write(&haft, "a"), Turn::text("Done.")], &ASK).await;
     peer.say("go").await;
     let question = peer.asked("can_use_tool").await;
-    // Answers nobody asked for, kinds nobody knows, things that are no objects.
+    // Responses nobody waits for, unknown types, and values that are not objects.
     for noise in [
         json!({"type": "control_response", "response": {"subtype": "success", "request_id": "nobody", "response": {}}}),
         json!({"type": "control_response"}),
@@ -158,7 +158,7 @@ async fn servers_that_hang_answer_late_or_die() {
     let haft = Haft::new();
     let call = || Turn::tool("mcp__calc__add", json!({"a": 1}));
 
-    // Never answers a call: an interrupt ends it, and the server is told.
+    // The server never answers a call: an interrupt ends it, and the server gets a cancellation.
     let mut peer = Peer::start(&haft, vec![call(), Turn::text("Next.")], &CALC).await;
     peer.request("i", json!({"subtype": "initialize"})).await;
     peer.say("go").await;
@@ -171,16 +171,16 @@ async fn servers_that_hang_answer_late_or_die() {
     })
     .await;
     while !cancelled {
-        // It may be told a moment later.
+        // The notification may arrive later.
         cancelled = peer.next().await.unwrap()["request"]["message"]["method"] == "notifications/cancelled";
     }
-    // Late: nobody waits any more.
+    // A late answer is ignored.
     peer.answer(&asked, json!({"mcp_response": {"result": {"content": []}}})).await;
     peer.say("next").await;
     assert_eq!(serve(&mut peer, is_result).await["result"], "Next.");
     assert_eq!(peer.end().await.1, Some(0));
 
-    // The host goes while a call runs: the call fails, the turn ends, so do we.
+    // The host exits during a call: the call fails, the turn ends, and so does Haft.
     let mut peer = Peer::start(&haft, vec![call(), Turn::text("Over.")], &CALC).await;
     peer.request("i", json!({"subtype": "initialize"})).await;
     peer.say("go").await;
@@ -189,7 +189,7 @@ async fn servers_that_hang_answer_late_or_die() {
     let result = frames.iter().find(|it| is_result(it)).unwrap();
     assert_eq!((&result["result"], code), (&json!("Over."), Some(0)));
 
-    // A server that fails to begin stops nobody.
+    // A server that fails to initialise does not stop the session.
     let mut peer = Peer::start(&haft, vec![Turn::text("Fine.")], &CALC).await;
     peer.request("i", json!({"subtype": "initialize"})).await;
     peer.say("go").await;
@@ -208,9 +208,8 @@ async fn servers_that_hang_answer_late_or_die() {
     assert_eq!(peer.end().await.1, Some(0));
 }
 
-/// A command that has printed something, a tool of the host that does not
-/// answer, and a call that waits for its turn: all end, each says what became
-/// of it, and the session goes on.
+/// A command with output, an unanswered tool of the host, and a queued call: an interrupt ends all, each
+/// reports what happened, and the session goes on.
 #[tokio::test]
 async fn everything_that_runs_is_interrupted() {
     let haft = Haft::new();
@@ -227,7 +226,7 @@ async fn everything_that_runs_is_interrupted() {
     peer.request("i", json!({"subtype": "initialize"})).await;
     peer.say("go").await;
     serve(&mut peer, is_call).await;
-    // Opens when the command reads: it has printed by then.
+    // Opening succeeds once the command reads, so it has printed by then.
     let open = move || std::fs::OpenOptions::new().write(true).open(pipe).unwrap();
     let _writer = tokio::time::timeout(TIMEOUT, tokio::task::spawn_blocking(open)).await.unwrap().unwrap();
     peer.request("stop", json!({"subtype": "interrupt"})).await;
@@ -278,7 +277,7 @@ async fn very_long_lines_in_both_directions() {
         {"type": "text", "text": format!("{} and read it", "x".repeat(200_000))},
     ]}, "junk": junk}))
         .await;
-    // `Peer::next` checks the length of every line.
+    // `Peer::next` asserts the maximum length of every line.
     let result = peer.result().await;
     assert_eq!((&result["subtype"], &result["is_error"]), (&json!("success"), &json!(false)), "{result}");
     assert_eq!(
@@ -290,7 +289,8 @@ async fn very_long_lines_in_both_directions() {
     assert!(200_000 < sent.len(), "prompts are not cut");
     assert_eq!(peer.end().await.1, Some(0));
 
-    // A question that would have to be cut is not asked: nobody says yes to what they did not see.
+    // A permission request too long to show completely is not sent: the user cannot approve what they
+    // did not see.
     let haft = Haft::new();
     let turn =
         Turn::tool("Write", json!({"file_path": haft.ws().join("no"), "content": "q".repeat(1_100_000)}));
@@ -305,7 +305,7 @@ async fn very_long_lines_in_both_directions() {
     assert_eq!(peer.end().await.1, Some(0));
 }
 
-/// However the host goes, no process stays.
+/// However the host exits, no process remains.
 #[tokio::test]
 async fn nothing_is_left_behind() {
     for how in ["interrupted", "terminated"] {
@@ -342,7 +342,7 @@ fn terminate(pid: u32) {
     assert!(status.success());
 }
 
-/// Looks again and again until something is there.
+/// Polls until there is a value.
 async fn until<T>(look: impl Fn() -> Option<T>) -> T {
     let found = async {
         loop {

@@ -1,5 +1,5 @@
-//! What a newer Agent SDK says when it starts the program: fields of `initialize` that
-//! used to be flags, flags and messages that nobody knows yet.
+//! How a newer Agent SDK starts the program: fields of `initialize` that used to be flags, and unknown
+//! flags and messages.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common::Haft;
@@ -8,7 +8,7 @@ use crate::peer::Peer;
 use haft_testkit::{ReplyPiece, Turn};
 use serde_json::{Value, json};
 
-/// What the newest SDK passes when everything is delivered in `initialize`.
+/// Flags of the newest SDK when all options are in `initialize`.
 const LAUNCH: [&str; 4] = [
     "--await-initialize",
     "--initialize-fields=settings,disallowedTools",
@@ -16,7 +16,7 @@ const LAUNCH: [&str; 4] = [
     "--nested-model-access",
 ];
 
-/// The answer to the request of this id.
+/// The response to the request with this id.
 async fn answer(peer: &mut Peer, id: &str) -> Value {
     peer.until(|it| it["response"]["request_id"] == id).await.pop().unwrap()["response"].take()
 }
@@ -25,7 +25,7 @@ fn init(frames: &[Value]) -> &Value {
     frames.iter().find(|it| it["subtype"] == "init").unwrap()
 }
 
-/// The texts of the results of calls in a request.
+/// Texts of the tool results in a request.
 fn results(peer: &Peer, request: usize) -> String {
     peer.model.requests()[request].json()["messages"].to_string()
 }
@@ -66,7 +66,7 @@ async fn launch_fields_of_initialize_count_before_the_first_turn() {
     assert!(seen.contains("public words") && !seen.contains("hidden words"), "{seen}");
     assert!(haft.ws().join("made").exists());
 
-    // Said again, the same is still in force; something else is not taken over.
+    // A repeated `initialize` with the same fields is accepted; changed fields are not applied.
     peer.request("r2", fields.clone()).await;
     let again = answer(&mut peer, "r2").await;
     assert_eq!(again["response"]["settings_applied"], true, "{again}");
@@ -106,7 +106,7 @@ async fn launch_fields_without_the_launch_flag_are_reported_as_not_applied() {
     assert_eq!(peer.end().await.1, Some(0));
 }
 
-/// A host may begin with a prompt, or with nothing.
+/// The host may begin with a prompt, or send nothing.
 #[tokio::test]
 async fn launch_flag_without_initialize_opens_the_session_all_the_same() {
     let haft = Haft::new();
@@ -135,7 +135,7 @@ async fn launch_settings_that_cannot_be_used_answer_initialize_with_an_error() {
     }
 }
 
-/// Settings of the flag and of the request count together.
+/// Settings of the flag and of the request are merged.
 #[tokio::test]
 async fn launch_settings_beside_the_flag_add_to_its_rules() {
     let haft = Haft::new();
@@ -182,7 +182,7 @@ async fn flags_and_messages_nobody_knows_do_not_end_a_session() {
     assert_eq!(stderr.lines().collect::<Vec<_>>(), want);
 }
 
-/// A user at a terminal can correct what they typed.
+/// For a user at a terminal unknown flags stay an error.
 #[test]
 fn unknown_flags_of_a_user_stay_an_error() {
     let haft = Haft::new();
@@ -197,8 +197,8 @@ fn unknown_flags_of_a_user_stay_an_error() {
     }
 }
 
-/// Answers the host's side of an MCP server with the tools `ask`, `deny` and `free`, and
-/// permission questions with yes; the tools that were asked about and called.
+/// Acts as an MCP server of the host with the tools `ask`, `deny` and `free`, and allows all permission
+/// requests. Returns the tools asked about, the tools called, and the last frame.
 async fn serve(peer: &mut Peer) -> (Vec<String>, Vec<String>, Value) {
     let (mut asked, mut called) = (Vec::new(), Vec::new());
     let text = |it: &Value| it.as_str().unwrap().to_owned();
@@ -234,7 +234,7 @@ async fn serve(peer: &mut Peer) -> (Vec<String>, Vec<String>, Value) {
     }
 }
 
-/// The host's policy for a tool of its server is stronger than any rule or mode.
+/// The host's policy for a tool of its server overrides every rule and mode.
 #[tokio::test]
 async fn tool_policies_of_a_host_are_stronger_than_rules_and_modes() {
     let call = |tool: &str| ReplyPiece::tool(format!("mcp__s__{tool}"), json!({}));
@@ -255,7 +255,7 @@ async fn tool_policies_of_a_host_are_stronger_than_rules_and_modes() {
         (&["--dangerously-skip-permissions"], vec![initialize.clone()]),
         (&["--allowedTools", "mcp__s"], vec![json!({"subtype": "initialize"}), set]),
         (&["--allowedTools", "mcp__s", "--mcp-config", &inline], vec![json!({"subtype": "initialize"})]),
-        // Said again without policies, they stand.
+        // A repeated `initialize` without policies keeps the earlier ones.
         (
             &["--allowedTools", "mcp__s"],
             vec![initialize.clone(), json!({"subtype": "initialize", "sdkMcpServers": ["s"]})],
@@ -274,7 +274,7 @@ async fn tool_policies_of_a_host_are_stronger_than_rules_and_modes() {
         assert!(results(&peer, 1).contains("is_error"), "{args:?}: the model is told that one did not run");
         assert_eq!(peer.end().await.1, Some(0));
     }
-    // Nobody is asked: what would ask is denied.
+    // No approver is available: calls that would ask are denied.
     let haft = Haft::new();
     let args = ["--permission-mode", "dontAsk", "--allowedTools", "mcp__s"];
     let mut peer = Peer::start(&haft, all(), &[&ask[..], &args].concat()).await;

@@ -1,5 +1,5 @@
-//! What an untrusted project and another configuration may decide in a session of an
-//! Agent SDK.
+//! What an untrusted project, and another configuration directory, can change in a session of an Agent
+//! SDK.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common::Haft;
@@ -16,7 +16,7 @@ fn bash(command: &str) -> ReplyPiece {
     ReplyPiece::tool("Bash", json!({"command": command}))
 }
 
-/// A project that wants everything there is.
+/// A project whose settings ask for every permission.
 fn greedy_project() -> Haft {
     let haft = Haft::new();
     let outside = haft.home().join("outside");
@@ -36,7 +36,7 @@ fn greedy_project() -> Haft {
     haft
 }
 
-/// Naming a source reads its memory, style and model; it widens nothing.
+/// Naming the project as a settings source loads its memory, style and model, but grants no permissions.
 #[tokio::test]
 async fn named_project_source_of_a_host_widens_nothing_without_trust() {
     for (args, trusts) in [
@@ -100,8 +100,8 @@ async fn named_project_source_of_a_host_widens_nothing_without_trust() {
     }
 }
 
-/// A session whose user allowed `touch` for good; whether the next one with these
-/// variables asks about it.
+/// A session whose user always allows `touch`. Returns whether the next session with these variables
+/// asks again.
 async fn asks(haft: &Haft, variables: &[(&str, String)]) -> bool {
     let turns = vec![Turn::from_pieces([bash("touch made")]), Turn::text("Done.")];
     let mut peer = Peer::with(haft, turns, &["--permission-prompt-tool", "stdio"], variables).await;
@@ -124,7 +124,7 @@ async fn asks(haft: &Haft, variables: &[(&str, String)]) -> bool {
     asked
 }
 
-/// A rule that one program saves for its configuration counts for no other one.
+/// A rule saved to one configuration directory does not apply with another one.
 #[tokio::test]
 async fn saved_user_rules_stay_in_their_configuration() {
     let haft = Haft::new();
@@ -140,7 +140,7 @@ async fn saved_user_rules_stay_in_their_configuration() {
         (own("h1"), false),
         (own("h2"), true),
         ([claude("c1"), own("h3")].concat(), true),
-        // The home has none of them, and gives nothing away.
+        // The default configuration has no saved rule, and stays unaffected.
         (vec![], true),
         (vec![], false),
         (vec![("CLAUDE_CONFIG_DIR", home)], false),
@@ -154,7 +154,7 @@ async fn saved_user_rules_stay_in_their_configuration() {
     }
 }
 
-/// Trust and sessions belong to a configuration too.
+/// Trust and sessions also belong to one configuration directory.
 #[tokio::test]
 async fn trust_and_sessions_stay_in_their_configuration() {
     let haft = greedy_project();

@@ -10,7 +10,7 @@ use tokio::process::Command;
 #[tokio::test]
 async fn typescript_cases() {
     let Some(dir) = hosts::node() else { return };
-    // Modules are looked for from where a program is.
+    // Node resolves modules relative to the script's directory.
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/agent_sdk");
     for name in ["harness.mjs", "cases.mjs", "launch_cases.mjs", "more_cases.mjs"] {
         std::fs::copy(cases.join(name), dir.join(name)).unwrap();

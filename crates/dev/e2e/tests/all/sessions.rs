@@ -1,5 +1,4 @@
-//! Sessions are found, shown, named and gone on with; the mock model is a
-//! program too.
+//! Sessions are listed, shown, named and resumed; the mock model runs as a program.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -87,7 +86,7 @@ async fn what_was_read_is_known_again_after_a_resume() {
     assert_eq!(model.refusals(), [""; 0]);
 }
 
-/// A second look is short only while the first is still in the request.
+/// A repeated Read is shortened only while the first result is still in the context.
 #[tokio::test]
 async fn after_a_compaction_files_are_shown_again() {
     let haft = Haft::new();

@@ -68,7 +68,7 @@ fn a_project_runs_nothing_before_it_is_trusted() {
         ],
     );
     assert_eq!(before[0]["is_error"], false, "{}", before[0]);
-    // What tightens counts at once, what loosens does not.
+    // Settings that restrict apply at once; those that grant wait for trust.
     assert_eq!((&before[1]["error_kind"], &before[2]["error_kind"]), (&json!("denied"), &json!("denied")));
     assert!(!haft.ws().join("ran").exists());
     assert_eq!(haft.run(&["trust"], "").status.code(), Some(2));
@@ -76,7 +76,7 @@ fn a_project_runs_nothing_before_it_is_trusted() {
     assert!(shown.contains("run a hook") && shown.contains("touch ran"), "{shown}");
     haft.reports(&[], &[read("a.txt")]);
     assert!(haft.ws().join("ran").exists());
-    // A changed hook waits again.
+    // A changed hook needs trust again.
     std::fs::remove_file(haft.ws().join("ran")).unwrap();
     haft.write(".claude/settings.json", &hook.replace("touch ran", "touch ran; true"));
     haft.reports(&[], &[read("a.txt")]);
@@ -114,8 +114,8 @@ fn config_reads_and_changes_what_a_model_may() {
     assert!(text(&reports[4]).contains("did you mean theme"), "{}", reports[4]);
 }
 
-/// A setting outlives the session: changing one is asked about, and waits while
-/// somebody plans. Reading one never is.
+/// Changing a setting asks, and is denied in plan mode, because it outlives the session. Reading one
+/// never asks.
 #[test]
 fn changing_a_setting_needs_a_yes() {
     let rows: [(&[&str], bool); 6] = [
@@ -137,8 +137,8 @@ fn changing_a_setting_needs_a_yes() {
     }
 }
 
-/// A formatter that runs as a hook changes what a tool wrote: the result says so,
-/// and says nothing where the hook left the file alone.
+/// If a hook (such as a formatter) changes the file a tool wrote, the result says so; otherwise it does
+/// not mention it.
 #[test]
 fn a_file_that_a_hook_rewrote_is_named_in_the_result() {
     for (command, is_told) in [
@@ -164,7 +164,7 @@ fn a_file_that_a_hook_rewrote_is_named_in_the_result() {
     }
 }
 
-/// Hooks see the path that is meant, however a model wrote it.
+/// Hooks get the normalised path, however the model wrote it.
 #[test]
 fn hooks_see_paths_without_detours() {
     for (tool, path, meant) in [
@@ -190,8 +190,8 @@ fn hooks_see_paths_without_detours() {
     }
 }
 
-/// Who came into the workspace by a link may call its files by it; a link that
-/// leads elsewhere, or that only somebody else names, means nothing.
+/// If the user entered the workspace through a symlink, paths through that link belong to it. Other
+/// links, or links only the model names, do not.
 #[test]
 fn a_workspace_is_known_by_the_link_one_came_by() {
     let haft = Haft::new();

@@ -1,5 +1,5 @@
-//! Settings do what they say, seen where it counts: in requests, on standard
-//! error, in results, and in what `haft doctor` says about those that do nothing.
+//! Settings have their documented effect in requests, on standard error and in results; `haft doctor`
+//! lists those without effect.
 
 use std::process::Stdio;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Haft, text};
 
-/// A run with these settings; its code, requests and standard error.
+/// Runs with these settings; returns exit code, requests and standard error.
 async fn run(settings: &Value, args: &[&str], turns: Vec<Turn>) -> (Option<i32>, Vec<Value>, String) {
     let haft = Haft::new();
     haft.write_home(".haft/settings.json", &settings.to_string());
@@ -42,7 +42,7 @@ async fn nobody_tries_harder_than_the_settings_allow() {
     }
 }
 
-/// Every cache mark of a request.
+/// Collects all cache markers of a request.
 fn marks(request: &Value, out: &mut Vec<Value>) {
     match request {
         Value::Array(items) => items.iter().for_each(|it| marks(it, out)),
@@ -132,7 +132,7 @@ fn doctor_names_the_settings_that_do_nothing() {
         assert!(!words.contains(used), "{words}");
     }
     assert_eq!(found["health"], "warn");
-    // Nothing to say where there is nothing of the kind.
+    // No message for a project without such settings.
     let other = Haft::new();
     other.write_home(".haft/settings.json", r#"{"verbose": false}"#);
     let report = String::from_utf8(other.run(&["doctor", "--json"], "").stdout).unwrap();
@@ -151,7 +151,7 @@ async fn keys_of_aws_come_from_a_command_and_are_renewed() {
     };
     for (first, renews, code) in [
         (key.secret_key.as_str(), false, Some(0)),
-        // The keys are old: they are renewed, and asked for again.
+        // Expired credentials are refreshed and read again.
         ("old", true, Some(0)),
         ("old", false, Some(6)),
     ] {
@@ -175,7 +175,7 @@ async fn keys_of_aws_come_from_a_command_and_are_renewed() {
     }
 }
 
-/// A `gcloud` that prints what a file holds.
+/// A fake `gcloud` that prints the contents of a file.
 fn fake_gcloud(haft: &Haft) -> String {
     use std::os::unix::fs::PermissionsExt as _;
     haft.write_home("bin/gcloud", "#!/bin/sh\ncat \"$HOME/token\"\n");
@@ -194,7 +194,7 @@ async fn a_token_of_google_is_renewed_by_a_command() {
             Some(0),
             1,
         ),
-        // One that does not help runs once.
+        // A refresh command that does not help runs once.
         ("old-token", json!({"gcpAuthRefresh": "echo x >> \"$HOME/renewed\""}), Some(6), 1),
         ("old-token", json!({}), Some(6), 0),
     ] {
@@ -263,7 +263,7 @@ async fn a_model_is_called_what_the_settings_say() {
             let named = named.replace("%3A", ":").replace("%2F", "/");
             assert!(named.contains(want), "{settings}: {named}");
         }
-        // It is the same model to us: what it thought goes back to it.
+        // For Haft it is the same model, so its thinking is sent back.
         let second = model.requests()[1].json()["messages"].to_string();
         assert!(second.contains("\"thinking\""), "{settings}: {second}");
     }
@@ -304,7 +304,7 @@ async fn what_openrouter_says_about_thinking_survives_a_resume() {
     assert_eq!(texts, [&json!("I look first."), &json!("That is all.")], "{sent}");
 }
 
-/// What a proxy wants to be told comes from a command, and is asked for again when the proxy refuses it.
+/// The proxy authorization comes from a command, which runs again when the proxy refuses it.
 #[tokio::test]
 async fn a_proxy_is_told_what_a_command_prints() {
     for (helper, refusals, want) in [

@@ -1,4 +1,4 @@
-//! doctor, login, init, models, update, bug: the first hour with Haft.
+//! `haft doctor`, `login`, `init`, `models`, `update` and `bug`.
 
 use std::{
     os::unix::fs::PermissionsExt as _,
@@ -49,13 +49,12 @@ fn every_line_of_doctor_that_is_not_well_says_what_to_do() {
         let is_told = !it["do"].as_str().unwrap().is_empty();
         assert_eq!(is_told, it["health"] != "ok", "{it}");
     }
-    // Nothing stays behind but what the sandbox keeps for itself.
+    // Only the sandbox's own state remains.
     let left = std::fs::read_dir(haft.home().join(".haft")).into_iter().flatten().flatten();
     assert!(left.into_iter().all(|it| it.file_name() == "sandbox"));
-    // The same for people.
+    // The same as text.
     let text = out(&haft.run(&["doctor"], ""));
     assert!(text.contains("✗  key") && text.contains("→ `haft login`"), "{text}");
-    // With a key it works.
     let (code, report) = doctor(&haft, &[("ANTHROPIC_API_KEY", "sk-secret")]);
     assert_eq!(code, Some(0), "{report}");
     assert!(!report.to_string().contains("sk-secret"));
@@ -64,7 +63,7 @@ fn every_line_of_doctor_that_is_not_well_says_what_to_do() {
 #[test]
 fn doctor_finds_what_is_wrong() {
     let key = ("GEMINI_API_KEY", "k");
-    // Settings that cannot be read, servers whose program is missing, prompts nobody runs.
+    // Invalid settings, servers with a missing program, stored prompts without a timer.
     let haft = Haft::new();
     haft.write_home(".haft/settings.json", "{\"model\": ");
     haft.write_home(".haft/mcp.json", r#"{"mcpServers": {"x": {"command": "no-such-program-here"}}}"#);
@@ -74,18 +73,18 @@ fn doctor_finds_what_is_wrong() {
     assert!(check(&report, "key")["found"].as_str().unwrap().starts_with("Gemini at"), "{report}");
     let mcp = check(&report, "mcp");
     assert!(mcp["found"].as_str().unwrap().contains("no-such-program-here"), "{mcp}");
-    // Without programs.
+    // Without any programs in `PATH`.
     let (_, report) = doctor(&haft, &[key, ("PATH", "/nowhere")]);
     assert_eq!(check(&report, "shell")["health"], "ok", "bash is looked for in its usual places first");
     assert_eq!(check(&report, "git")["health"], "warn");
-    // Others may write into our directory.
+    // Other users may write to Haft's directory.
     let open = Haft::new();
     std::fs::create_dir(open.home().join(".haft")).unwrap();
     std::fs::set_permissions(open.home().join(".haft"), std::fs::Permissions::from_mode(0o777)).unwrap();
     let (code, report) = doctor(&open, &[key]);
     assert_eq!(code, Some(1));
     assert!(check(&report, "home")["do"].as_str().unwrap().starts_with("chmod go-w"), "{report}");
-    // No home at all is no reason to fail.
+    // A missing home is not a failure.
     let homeless = Haft::new();
     let mut command = homeless.command();
     let output =
@@ -127,11 +126,11 @@ async fn a_key_is_kept_used_and_forgotten() {
     assert!(said.contains("credentials.json") && !said.contains("AIza-secret"), "{said}");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(std::fs::metadata(haft.home().join(".haft")).unwrap().permissions().mode() & 0o777, 0o700);
-    // Whoever is logged in answers when nobody is named.
+    // Without a named provider the one with a stored key is used.
     let (code, report) = doctor(&haft, &[]);
     assert_eq!(code, Some(0), "{report}");
     assert!(check(&report, "key")["found"].as_str().unwrap().starts_with("Gemini at"), "{report}");
-    // A key that is kept does not go to an address that somebody names.
+    // A stored key is not sent to the address in `--base-url`.
     let script = Script { api_key: Some("sk-own".to_owned()), ..Script::from_turns([Turn::text("hi")]) };
     let model = MockModel::start(script).await.unwrap();
     let url = model.url();
@@ -139,11 +138,11 @@ async fn a_key_is_kept_used_and_forgotten() {
     let refused = run_with(&haft, &asked, &[], "");
     assert!(!refused.status.success());
     assert!(model.requests().iter().all(|it| !format!("{:?}", it.headers).contains("AIza")));
-    // What its own variable says does.
+    // A key from the provider's variable is sent.
     let answered = run_with(&haft, &asked, &[("GEMINI_API_KEY", "sk-own")], "");
     assert_eq!(out(&answered).trim(), "hi", "{}", err(&answered));
     assert_eq!(model.requests().last().unwrap().form, Some(MockForm::Gemini));
-    // A second login stays beside the first.
+    // A second login keeps the first.
     haft.ok(&["login", "openai"], "sk-two");
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(text.contains("AIza-secret") && text.contains("\"default\": \"openai\""), "{text}");
@@ -180,7 +179,7 @@ async fn a_key_can_be_tried_before_it_is_kept() {
     }
 }
 
-/// A folder, trusted or not, does not say where a key that is typed goes.
+/// No project, trusted or not, can redirect a key that is being checked.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_not_tried_where_a_folder_says() {
     let (theirs, mine) = (
@@ -201,7 +200,7 @@ async fn a_key_is_not_tried_where_a_folder_says() {
 #[test]
 fn a_keyring_holds_the_key_where_there_is_one() {
     let haft = Haft::new();
-    // A keyring that keeps what it is given in a file.
+    // A fake keyring that stores keys in a file.
     let bin = haft.home().join("bin");
     std::fs::create_dir(&bin).unwrap();
     let tool = bin.join("secret-tool");
@@ -218,7 +217,7 @@ fn a_keyring_holds_the_key_where_there_is_one() {
     assert!(out(&output).contains("a command that prints the key"), "{}", out(&output));
     run_with(&haft, &["logout"], &env, "");
     assert!(!haft.home().join("ring").exists());
-    // One that does not work is not relied on.
+    // A keyring that fails is not used.
     std::fs::write(&tool, "#!/bin/sh\nexit 1\n").unwrap();
     let output = run_with(&haft, &["login"], &env, "sk-file");
     assert!(
@@ -235,7 +234,7 @@ fn init_shows_asks_and_never_overwrites() {
     haft.write("src/lib.rs", "");
     haft.write("package.json", r#"{"scripts": {"test": "x", "build": "y"}}"#);
     haft.write("pnpm-lock.yaml", "");
-    // Nobody is there to ask.
+    // Without a terminal the files are only proposed.
     let output = haft.run(&["init"], "");
     assert_eq!(output.status.code(), Some(2));
     assert!(
@@ -261,7 +260,7 @@ fn init_shows_asks_and_never_overwrites() {
             .unwrap();
     assert!(settings["permissions"]["allow"].as_array().unwrap().contains(&json!("Bash(cargo test)")));
     assert_eq!(settings["permissions"]["deny"][0], "Read(.env)");
-    // A second time there is nothing to do, and what people wrote stays.
+    // A second run changes nothing and keeps the user's files.
     std::fs::write(haft.ws().join("AGENTS.md"), "mine").unwrap();
     assert!(haft.ok(&["init", "--yes"], "").contains("Nothing to do."));
     assert_eq!(std::fs::read_to_string(haft.ws().join("AGENTS.md")).unwrap(), "mine");
@@ -280,7 +279,7 @@ async fn models_are_listed_with_prices_and_servers_of_this_machine() {
         "{text}"
     );
     assert!(text.contains(&format!("ollama at {host} (use --provider ollama):\n  mock")), "{text}");
-    // An address that is not this machine's is not asked.
+    // A server at a remote address is not contacted.
     assert!(text.contains("vllm is at http://192.0.2.1:8000, not on this machine"), "{text}");
     let listed: Value =
         serde_json::from_str(&out(&run_with(&haft, &["models", "--json"], &env, ""))).unwrap();
@@ -291,7 +290,7 @@ async fn models_are_listed_with_prices_and_servers_of_this_machine() {
     let few: Value =
         serde_json::from_str(&haft.ok(&["models", "haiku", "--no-local", "--json"], "")).unwrap();
     assert!(few["models"].as_array().unwrap().iter().all(|it| it["id"].as_str().unwrap().contains("haiku")));
-    // And what is listed answers.
+    // And a listed server can be used.
     let run = run_with(&haft, &["-p", "go", "--provider", "ollama", "--model", "mock"], &env, "");
     assert_eq!(out(&run).trim(), "local", "{}", err(&run));
 }
@@ -314,7 +313,7 @@ fn an_archive_for_a_report_holds_no_secret() {
     let listed = std::process::Command::new("tar").arg("tf").arg(&path).output().unwrap();
     let names = String::from_utf8_lossy(&listed.stdout).into_owned();
     assert!(names.contains("doctor.json") && names.contains("version.txt"), "{names}");
-    // What is there is not overwritten.
+    // An existing file is not overwritten.
     let again = run_with(&haft, &["bug", "--out", "report.tar"], &env, "");
     assert_eq!(again.status.code(), Some(2));
 }
@@ -329,8 +328,8 @@ fn update_names_the_command_of_the_way_it_came() {
     assert!(std::path::Path::new(program.trim()).is_file(), "{program}");
 }
 
-/// A program that runs as somebody who may not write into their home. Root may
-/// write everywhere, so it becomes somebody else.
+/// The program as a user who cannot write to their home. Root can write everywhere, so the user id is
+/// changed.
 fn as_somebody_without_a_home(haft: &Haft, temp: &std::path::Path) -> std::process::Command {
     use std::os::unix::process::CommandExt as _;
     let mode = |path: &std::path::Path, mode: u32| {
@@ -375,7 +374,7 @@ async fn sessions_are_kept_where_only_their_owner_sees_them() {
         assert!(haft.ws().join("made.txt").is_file(), "{what}");
         let told = err(&first).contains("HAFT_CONFIG_DIR");
         assert_eq!(told, what != "no home", "{what}: {}", err(&first));
-        // The next one finds it, and nobody else does.
+        // The next session of this user finds it; other users do not.
         let second = run(&["--continue"]).unwrap();
         assert_eq!(out(&second).trim(), "again", "{what}: {}", err(&second));
         let history = model.requests().last().unwrap().json()["messages"].to_string();
@@ -384,7 +383,7 @@ async fn sessions_are_kept_where_only_their_owner_sees_them() {
             let mode = entry.metadata().unwrap().permissions().mode();
             assert_eq!(mode & 0o077, 0, "{what}: {}", entry.path().display());
         }
-        // Somebody asks the doctor.
+        // `haft doctor` as the same user.
         let mut doctor = as_somebody_without_a_home(&haft, &temp);
         let report = doctor.args(["doctor", "--json"]).output().unwrap();
         let report: Value = serde_json::from_str(&out(&report)).unwrap();
@@ -393,8 +392,8 @@ async fn sessions_are_kept_where_only_their_owner_sees_them() {
     }
 }
 
-/// What is said to be allowed is allowed, or it is said why not: also where the rule stood
-/// in the file before, and where trust cannot be kept.
+/// An added allow rule is in force, or the output says why not: also for a rule that was already in the
+/// file, and if trust cannot be stored.
 #[test]
 fn a_rule_that_is_given_is_in_force_or_named() {
     let haft = Haft::new();
@@ -404,17 +403,17 @@ fn a_rule_that_is_given_is_in_force_or_named() {
         (allowed.status.code(), err(&allowed))
     };
     let is_allowed = || haft.run(&["permissions", "test", "npm test"], "").status.success();
-    // Somebody else's word in a file of the project waits for trust; one's own does not.
+    // A rule in a project file that the user did not add needs trust; one the user added does not.
     haft.write(".haft/settings.local.json", &json!({"permissions": {"allow": [rule]}}).to_string());
     assert!(!is_allowed());
     assert_eq!(allow(&mut haft.command()).0, Some(0));
     assert!(is_allowed());
-    // Only what was said is agreed to.
+    // Only the given rule becomes trusted.
     let more = json!({"permissions": {"allow": [rule, "Bash(curl *)"]}}).to_string();
     haft.write(".haft/settings.local.json", &more);
     assert_eq!(allow(&mut haft.command()).0, Some(0));
     assert!(is_allowed() && !haft.run(&["permissions", "test", "curl x.org"], "").status.success());
-    // Nobody can agree for good where nothing can be kept.
+    // Trust cannot be stored if the home is not writable.
     let temp = haft.dir.path().join("temp");
     std::fs::remove_dir_all(haft.ws().join(".haft")).unwrap();
     let Ok(_) = as_somebody_without_a_home(&haft, &temp).arg("--version").output() else {
@@ -431,7 +430,7 @@ fn a_rule_that_is_given_is_in_force_or_named() {
     std::fs::set_permissions(haft.home(), std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// What `haft init` allows waits for trust like everything of a project, and it says so.
+/// Rules proposed by `haft init` need trust like other project settings, and it says so.
 #[test]
 fn init_says_when_its_rules_count() {
     let haft = Haft::new();
@@ -441,14 +440,14 @@ fn init_says_when_its_rules_count() {
     assert!(!haft.run(&["permissions", "test", "npm run test"], "").status.success());
     haft.ok(&["trust", "--yes"], "");
     assert!(haft.run(&["permissions", "test", "npm run test"], "").status.success());
-    // Without rules there is nothing to trust.
+    // Without rules nothing needs trust.
     let haft = Haft::new();
     let said = haft.ok(&["init", "--yes"], "");
     assert!(said.contains("Written") && !said.contains("haft trust"), "{said}");
 }
 
-/// Who has a key of one vendor and named no model gets a model of that vendor, whatever
-/// variables of other programs say; on this machine one has to be named.
+/// With a key of one vendor and no model given, a model of that vendor is used, whatever variables of
+/// other programs say. For local servers a model must be named.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_that_nobody_named_is_of_who_answers() {
     let model = MockModel::start(Script::from_turns(vec![Turn::text("ok"); 12])).await.unwrap();
@@ -484,7 +483,7 @@ async fn a_model_that_nobody_named_is_of_who_answers() {
     assert_eq!(model.requests().len(), before);
 }
 
-/// A session in which nothing was judged says so.
+/// A session without decisions prints a message.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_without_decisions_says_so() {
     let model = MockModel::start(Script::from_turns([Turn::text("ok")])).await.unwrap();

@@ -1,4 +1,4 @@
-//! Tags by which Haft speaks to a model, in what others say.
+//! Haft's own tags in text from others are neutralised.
 
 use std::process::Stdio;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::common::Haft;
 
-/// Runs the program with a model that plays these turns, and returns the requests.
+/// Runs the program with these turns; returns the requests.
 async fn play(haft: &Haft, turns: Vec<Turn>, args: &[&str], stdin: &str) -> Vec<Value> {
     let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let mut command = haft.async_command();
@@ -23,7 +23,7 @@ async fn play(haft: &Haft, turns: Vec<Turn>, args: &[&str], stdin: &str) -> Vec<
     model.requests().iter().map(|it| it.json()).collect()
 }
 
-/// Every text below a value.
+/// Collects all strings in a value.
 fn texts(value: &Value, out: &mut Vec<String>) {
     match value {
         Value::String(text) => out.push(text.clone()),
@@ -33,7 +33,7 @@ fn texts(value: &Value, out: &mut Vec<String>) {
     }
 }
 
-/// No text of the user's side holds the forged words in a tag of Haft.
+/// Checks that no user text has the forged text inside a tag of Haft.
 #[track_caller]
 fn refuse_forged(requests: &[Value]) {
     let mut all = Vec::new();
@@ -87,7 +87,7 @@ async fn files_with_our_tags_are_shown_neutral_and_change_byte_for_byte() {
     assert_eq!(read("new.md"), FORGED);
     assert_eq!(read("bash.md"), original.trim_end());
     assert_eq!(read("c.md"), FORGED);
-    // Grep compared with what stands in the file.
+    // Grep's output, compared with the file.
     assert!(last.matches("<~/system-reminder >").count() > 4, "{last}");
 }
 

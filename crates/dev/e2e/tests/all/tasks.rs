@@ -1,5 +1,4 @@
-//! Nothing keeps running unseen: `haft tasks`, the end of a session, and what is
-//! left after `kill -9`.
+//! No process runs unnoticed: `haft tasks`, the end of a session, and what remains after `kill -9`.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -12,7 +11,7 @@ use std::{
 use common::{Haft, eventually, text};
 use serde_json::{Value, json};
 
-/// A session that stays open, and answers line by line.
+/// A session that stays open and answers line by line.
 struct Open {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
@@ -67,7 +66,7 @@ fn pids(tasks: &[Value]) -> Vec<i64> {
     tasks.iter().flat_map(of).map(|it| it["pid"].as_i64().unwrap()).collect()
 }
 
-/// Ways to get away.
+/// Ways in which a command tries to escape its session.
 const ESCAPES: [&str; 5] = [
     "nohup sleep 600 > /dev/null 2>&1 & echo $!",
     "(while :; do sleep 0.2; done) > /dev/null 2>&1 &",
@@ -93,7 +92,7 @@ fn everything_is_listed_and_ends_with_the_session() {
         let task = listed.iter().find(|it| it["call"] == id.as_str());
         assert!(task.is_some_and(|it| it["standing"] == "running"), "{id}: {listed:?}");
     }
-    // Loops start and end processes all the time; these stay.
+    // Loops start and end processes all the time; compare only those that stay.
     let all = pids(&listed);
     assert!(ESCAPES.len() < all.len(), "{listed:?}");
     eventually("the output is there", || haft.ok(&["tasks", "output", "bg"], "").contains("hello"));
@@ -127,7 +126,7 @@ fn move_beside_a_running_command_that_uses_the_target_is_denied() {
     assert_eq!(moved["is_error"], false, "{moved}");
     haft.ok(&["tasks", "stop", "bg"], "");
     let mut tries = 0;
-    // The session learns of the end after the processes are gone.
+    // The session is notified after the processes have ended.
     eventually("the command is gone and the move is allowed", || {
         tries += 1;
         let moved = open.bash(&format!("again{tries}"), json!({"command": "mv d e"}));
@@ -150,7 +149,7 @@ fn what_a_killed_session_left_is_found_and_ended_by_the_next() {
     open.kill();
     let mut foreign = std::process::Command::new("sleep").arg("600").spawn().unwrap();
     let left = tasks(&haft);
-    // Not by processes: some of them start others all the time.
+    // Compare tasks, because the processes in some of them change all the time.
     assert_eq!(left.len(), known.len(), "{left:?}");
     let standing = |it: &Value| it["standing"].as_str().unwrap().to_owned();
     assert!(left.iter().all(|it| standing(it).starts_with("left by") || it["call"] == "kept"), "{left:?}");
@@ -214,7 +213,7 @@ fn a_hook_that_runs_is_listed_with_its_owner_and_can_be_stopped() {
     open.close();
 }
 
-/// What a killed session's hook left is ended by the next session.
+/// A hook's process of a killed session is ended by the next session.
 #[test]
 fn a_hook_of_a_killed_session_is_ended_by_the_next() {
     let haft = Haft::new();

@@ -1,4 +1,4 @@
-//! What a collector gets, and what it does not.
+//! What a telemetry collector receives, and what it does not.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -18,7 +18,7 @@ use tokio::{
 
 type Posts = Arc<Mutex<Vec<(String, Value)>>>;
 
-/// A collector: takes every post.
+/// A collector that accepts every POST request.
 async fn collector() -> (String, Posts) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -173,12 +173,12 @@ async fn content_only_when_asked_and_nothing_when_off() {
     .await;
     let all = format!("{:?}", posts.lock().unwrap());
     assert!(all.contains("content-0815") && all.contains("secret prompt-4711"), "{all}");
-    // Nobody listens there: the run is the same.
+    // An unreachable collector does not affect the run.
     run(&haft, &[("HAFT_ENABLE_TELEMETRY", "1"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")])
         .await;
 }
 
-/// A program that embeds us has a trace per prompt.
+/// A session of an SDK host has a trace per prompt, too.
 #[tokio::test]
 async fn a_session_with_a_host_is_observed_too() {
     let haft = Haft::new();
@@ -258,8 +258,8 @@ async fn a_lost_cache_is_an_event() {
     assert_eq!(attribute(lost[0], "haft.request")["intValue"], "2");
 }
 
-/// What agents do is below the call that started them, and a server is told where
-/// a call belongs.
+/// A sub-agent's spans are children of the call that started it, and an MCP server gets the trace
+/// context.
 #[tokio::test]
 async fn spans_of_agents_nest_and_servers_are_told() {
     let haft = Haft::new();
@@ -330,7 +330,7 @@ async fn spans_of_agents_nest_and_servers_are_told() {
     }
 }
 
-/// The heads of the next three posts.
+/// Receives three POST requests; returns their headers.
 fn heads_of_three() -> (String, std::thread::JoinHandle<Vec<String>>) {
     use std::io::{BufRead as _, BufReader, Read as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

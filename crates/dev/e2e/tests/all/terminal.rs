@@ -9,8 +9,8 @@ use serde_json::json;
 
 use crate::common::Haft;
 
-/// Types at a terminal, with these variables; fails if a text does not come or the
-/// terminal is not given back. Says what came out and the exit code.
+/// Types keys at a terminal with these variables. Fails if an expected text does not appear or the
+/// terminal is not restored. Returns the output and the exit code.
 pub(crate) async fn typed_with(
     haft: &Haft,
     model: Option<&MockModel>,
@@ -55,7 +55,7 @@ pub(crate) async fn typed(
 
 pub(crate) const READY: &str = "? help";
 const ARMED: &str = "esc later";
-/// Shown when a list hears Enter: not before somebody can have seen it.
+/// Shown as soon as a list accepts Enter. Before that the user cannot have seen the list.
 const CHOOSES: &str = "enter chooses";
 
 #[tokio::test]
@@ -144,8 +144,8 @@ async fn lines_only_for_those_who_hear_them() {
     let haft = Haft::new();
     let turns = vec![Turn::tool("Bash", json!({"command": "touch made"})), Turn::text("All done now.")];
     let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
-    // What comes with the question is a message, whatever it says; so is a sentence that begins
-    // with a number.
+    // Text that arrives together with the prompt is a message, even if it looks like an answer; so is a
+    // sentence that begins with a number.
     let keys = json!([
         ["haft", "make it\r"],
         ["Answer with a number", "1\r"],
@@ -169,7 +169,7 @@ pub(crate) async fn model_of(turns: Vec<Turn>) -> MockModel {
     MockModel::start(Script::from_turns(turns)).await.unwrap()
 }
 
-/// Where only lines are written, Ctrl-C means what it means everywhere.
+/// In the line interface Ctrl-C has its usual meaning.
 #[tokio::test]
 async fn ctrl_c_stops_the_work_and_leaves_when_it_comes_twice_also_in_lines() {
     let haft = Haft::new();
@@ -220,7 +220,7 @@ async fn a_run_at_a_terminal_draws_markdown_and_a_pipe_gets_the_source() {
 async fn a_draft_survives_the_shell_and_the_editor() {
     let haft = Haft::new();
     let model = model_of(vec![Turn::text("Heard.")]).await;
-    // A shell with job control, as people have it.
+    // An interactive shell with job control.
     let shell = "\"$HAFT\"; echo back-in-the-shell; fg";
     let keys = [
         (READY, "draft-4711\u{1a}"),
@@ -244,7 +244,7 @@ async fn a_terminal_that_was_left_raw_is_repaired() {
     for (script, keys) in
         [("stty raw -echo; \"$HAFT\" reset", &[][..]), ("stty raw -echo; \"$HAFT\"", &[(READY, "\u{4}")])]
     {
-        // The typist compares the modes before and after.
+        // The driver compares the terminal modes before and after.
         let command = ["/bin/sh", "-c", script];
         let (shown, code) = typed_with(&haft, Some(&model), &command, keys, &[("ROUGHLY", "1")]).await;
         assert_eq!(code, 0, "{shown}");
@@ -289,12 +289,12 @@ async fn going_back_shows_the_change_first_and_brings_files_and_talk_back() {
     let keys = [(READY, "change it\r"), ("Written.", ""), (READY, "\u{4}")];
     typed(&haft, Some(&model), &args, &keys).await;
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "second-4711\n");
-    // Also in a session that was taken up again; Enter on the first row changes nothing.
+    // Also in a resumed session; Enter on the first row changes nothing.
     let keys = [
         (READY, "/rewind\r"),
         ("(stay here)", ""),
         (CHOOSES, "\r"),
-        // The terminal itself brings back what was there: nothing need be written again.
+        // The terminal restores the previous screen itself, so nothing is printed again.
         ("\u{1b}[?1049l", "/rewind\r"),
         ("(stay here)", ""),
         (CHOOSES, "\u{1b}[B"),
@@ -339,7 +339,7 @@ async fn a_screen_of_its_own_is_left_with_the_last_rows_in_the_scrollback() {
 async fn every_size_and_what_is_typed_before_the_prompt_is_kept() {
     let haft = Haft::new();
     let model = model_of(vec![Turn::text("Early.")]).await;
-    // Typed by a shell before the program takes the terminal.
+    // Typed before the program takes over the terminal.
     let script = "sleep 0.2; exec \"$HAFT\"";
     let keys = [("", "typed-4711"), ("new line", "\r"), ("Early.", ""), (READY, "\u{4}")];
     let (shown, code) = typed_with(&haft, Some(&model), &["/bin/sh", "-c", script], &keys, &[]).await;
@@ -404,7 +404,7 @@ async fn a_terminal_that_takes_nothing_holds_up_no_work() {
         Turn::from_pieces([ReplyPiece::text(&answer), touch]),
         Turn::text("all-done-4711"),
     ]);
-    // Whole rows: what is drawn of a part of one would be written in two pieces.
+    // One row per delta: a partial row would be written in two pieces.
     script.delta_chars = "row-0000 of a long answer.\n\n".len();
     let model = MockModel::start(script).await.unwrap();
     let made = haft.ws().join("made");
@@ -443,8 +443,8 @@ async fn much_output_over_many_turns_is_not_kept_in_memory() {
     assert!(digits.parse::<u64>().unwrap() < 36_000, "{digits} kB after 25 MB of output");
 }
 
-/// A server that never answers and many sessions: the prompt is there, takes text,
-/// and takes Enter; what was sent goes out when the model is ready.
+/// With a server that never answers and many sessions, the prompt appears, accepts text and Enter, and
+/// the message is sent when the model is ready.
 #[tokio::test]
 async fn nothing_slow_is_waited_for_before_one_can_type() {
     let haft = Haft::new();
@@ -462,7 +462,7 @@ async fn nothing_slow_is_waited_for_before_one_can_type() {
     assert_eq!(code, 0, "{shown}");
 }
 
-/// What was sent is found in another program, even if this one was killed.
+/// A sent prompt is in the history of other processes, even if this one was killed.
 #[tokio::test]
 async fn what_was_sent_is_found_after_a_kill() {
     let haft = Haft::new();

@@ -1,4 +1,4 @@
-//! `haft` at a terminal that is killed, stopped, slow to answer, or given very much.
+//! `haft` at a terminal: killed, stopped, slow to answer, huge input.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use haft_testkit::{Turn, haft_binary};
@@ -9,12 +9,13 @@ use crate::{
     terminal::{READY, model_of, typed, typed_with},
 };
 
-/// What the model was told by a request.
+/// The conversation in a request, as text.
 fn told(request: &Value) -> String {
     request["messages"].to_string()
 }
 
-/// However it ends: the terminal is what it was (the typist looks), and the session is there.
+/// However the process ends, the terminal is restored (the driver checks), and the session can be
+/// resumed.
 #[tokio::test]
 async fn a_session_that_was_cut_off_is_gone_on_with() {
     for (signal, code) in [("ABRT", 250), ("SEGV", 245), ("FPE", 248), ("HUP", 129)] {
@@ -35,7 +36,7 @@ async fn a_session_that_was_cut_off_is_gone_on_with() {
     }
 }
 
-/// Whoever stops it from outside gets a terminal that can be used, and it comes back whole.
+/// SIGTSTP from outside restores the terminal; SIGCONT redraws the screen.
 #[tokio::test]
 async fn it_is_stopped_from_outside_and_comes_back() {
     let haft = Haft::new();
@@ -56,8 +57,8 @@ async fn it_is_stopped_from_outside_and_comes_back() {
     assert!(told(&model.requests()[0].json()).contains("said after it"));
 }
 
-/// The terminal says what its background is, in one piece, in several, late, in part or never:
-/// what is typed is what is sent, and a light background is heard of.
+/// The terminal's reply with its background colour may arrive whole, in pieces, late, in part or never.
+/// It never becomes typed text, and a light background is detected.
 #[tokio::test]
 async fn an_answer_about_the_background_is_never_typing() {
     let rows: [(&[&str], Option<bool>); 8] = [
@@ -75,7 +76,7 @@ async fn an_answer_about_the_background_is_never_typing() {
         let model = model_of(vec![Turn::text("Some `code` here-4711.")]).await;
         let mut keys = vec![json!(["\x1b]11;?", ""])];
         keys.extend(pieces.iter().map(|piece| json!(["", piece, {"wait": 0.3}])));
-        // A partial answer is given up a second after it was read.
+        // A partial reply is discarded a second after it was read.
         keys.extend([
             json!(["", "hello\r", {"wait": 3.0}]),
             json!(["here-4711", ""]),
@@ -90,7 +91,7 @@ async fn an_answer_about_the_background_is_never_typing() {
     }
 }
 
-/// Ten megabytes: one mark, a few bytes drawn, and every byte of them is the draft.
+/// A paste of ten megabytes is drawn as one placeholder, and the draft has every byte.
 #[tokio::test]
 async fn ten_megabytes_are_one_mark_and_none_of_them_is_lost() {
     let haft = Haft::new();
@@ -102,7 +103,7 @@ async fn ten_megabytes_are_one_mark_and_none_of_them_is_lost() {
     let keys = json!([
         [READY, "look: "],
         ["enter sends", "", {"paste": haft.ws().join("big.txt")}],
-        // What would be sent is what an editor gets; one that fails changes nothing.
+        // The editor gets the text that would be sent; an editor that fails changes nothing.
         [pasted, "\u{7}"],
         ["the draft is as it was", "\u{3}"],
         ["is in the history", "!grep -o 'VmHWM:.*' /proc/$PPID/status\r"],
@@ -118,12 +119,12 @@ async fn ten_megabytes_are_one_mark_and_none_of_them_is_lost() {
     let digits = shown[at..].chars().skip_while(|it| !it.is_ascii_digit());
     let most: u64 = digits.take_while(char::is_ascii_digit).collect::<String>().parse().unwrap();
     assert!(most < 200_000, "{most} kB");
-    // It does not push other prompts out of the history.
+    // The huge prompt does not push others out of the history.
     let history = std::fs::read_to_string(haft.home().join(".haft/history.jsonl")).unwrap();
     assert!(history.len() < 200_000 && history.contains("more were sent"), "{} bytes", history.len());
 }
 
-/// Whether an output sets a colour.
+/// Whether the output contains a colour sequence.
 fn has_colour(shown: &str) -> bool {
     shown.split("\x1b[").skip(1).any(|it| {
         let end = it.find(|it: char| it.is_ascii_alphabetic()).unwrap_or(0);
@@ -132,7 +133,7 @@ fn has_colour(shown: &str) -> bool {
     })
 }
 
-/// Without colours nothing has one; where lines are all there is, there are only lines.
+/// Without colours no colour sequence is sent, and in the line interface no escape sequence at all.
 #[tokio::test]
 async fn what_a_terminal_cannot_show_is_not_sent_to_it() {
     let answer = "Some `code` and **bold** words.\n\n```rust\nfn main() {}\n```\n\nhere-4711";
@@ -153,7 +154,7 @@ async fn what_a_terminal_cannot_show_is_not_sent_to_it() {
     }
 }
 
-/// What is copied is what was written, and only the other screen hears of the wheel.
+/// Copied text equals the model's text, and mouse wheel reports are on only in the alternate screen.
 #[tokio::test]
 async fn an_answer_is_copied_as_it_was_written() {
     use base64::Engine as _;
@@ -177,7 +178,7 @@ async fn an_answer_is_copied_as_it_was_written() {
     }
 }
 
-/// The path of a picture of another machine is said at once, and stays as text.
+/// A pasted path of an image that does not exist here is reported at once and stays as text.
 #[tokio::test]
 async fn a_picture_that_is_elsewhere_is_said() {
     let haft = Haft::new();
@@ -190,7 +191,7 @@ async fn a_picture_that_is_elsewhere_is_said() {
     assert!(shown.contains("/Users/me/shot.png"), "{shown}");
 }
 
-/// What going back took away comes back, and what somebody else changed since is named and left.
+/// A rewind can be redone, and files that others changed since are named and left unchanged.
 #[tokio::test]
 async fn going_back_loses_nothing() {
     for is_changed in [false, true] {
@@ -231,8 +232,8 @@ async fn going_back_loses_nothing() {
     }
 }
 
-/// Before a rule is kept one sees it, where it goes, and what else it would let run; one that is
-/// wider than the call has to be meant twice.
+/// Before a rule is saved the user sees it, the file it goes to, and other commands it would allow. A
+/// rule wider than the call has to be confirmed twice.
 #[tokio::test]
 async fn a_rule_is_read_before_it_is_kept() {
     let haft = Haft::new();

@@ -1,5 +1,4 @@
-//! `haft` inside of tmux: a terminal that wraps old rows anew, keeps a history, and
-//! says what it shows.
+//! `haft` in tmux, which re-wraps rows on resize, has a scrollback, and can be queried.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use std::{
@@ -13,15 +12,15 @@ use serde_json::json;
 
 use crate::common::Haft;
 
-/// A server of tmux of its own, with one window.
+/// A separate tmux server with one window.
 struct Tmux {
     socket: PathBuf,
-    /// Where the server's files are; it is ended with the test.
+    /// Directory of the server's files; the server ends with the test.
     dir: tempfile::TempDir,
 }
 
 impl Tmux {
-    /// Runs haft in a window of this size; nothing where there is no tmux.
+    /// Runs haft in a window of this size. `None` without tmux.
     fn start(haft: &Haft, model: &MockModel, size: (u16, u16), args: &str) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let tmux = Self { socket: dir.path().join("tmux"), dir };
@@ -55,7 +54,7 @@ impl Tmux {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// What tmux says about its window.
+    /// Evaluates a tmux format string for the window.
     fn says(&self, format: &str) -> String {
         self.run(&["display-message", "-p", "-t", "it", format]).trim_end_matches('\n').to_owned()
     }
@@ -64,7 +63,7 @@ impl Tmux {
         self.run(&["capture-pane", "-p", "-t", "it"])
     }
 
-    /// History and screen, with wrapped rows put together again.
+    /// Scrollback and screen, with wrapped rows joined.
     fn lines(&self) -> String {
         self.run(&["capture-pane", "-p", "-J", "-S", "-", "-t", "it"])
     }
@@ -73,7 +72,7 @@ impl Tmux {
         self.run(&[&["send-keys", "-t", "it"], keys].concat());
     }
 
-    /// Waits until this is so.
+    /// Waits until the condition holds.
     async fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + Duration::from_secs(120);
         while !is_so(self) {
@@ -93,8 +92,7 @@ impl Drop for Tmux {
     }
 }
 
-/// Prints every string of a file at column 0 and writes down where the cursor is
-/// then, as the terminal itself reports it.
+/// Prints every string of a file at column 0 and records the cursor column that the terminal reports.
 const MEASURE: &str = r#"
 import json, os, sys, termios, tty
 strings = json.load(open(sys.argv[1]))
@@ -112,7 +110,7 @@ os.rename(sys.argv[2] + ".part", sys.argv[2])
 "#;
 
 impl Tmux {
-    /// Where tmux's own cursor stands behind each of these.
+    /// tmux's cursor column after each of these strings.
     async fn measured(&self, strings: &[String]) -> Vec<usize> {
         let file = |name: &str| self.dir.path().join(name).display().to_string();
         std::fs::write(file("measure.py"), MEASURE).unwrap();
@@ -125,7 +123,7 @@ impl Tmux {
     }
 }
 
-/// Strings whose width terminals and programs disagree about, and others.
+/// Strings whose width terminals and programs compute differently, and ordinary ones.
 fn odd_strings() -> Vec<String> {
     let pieces = [
         "a",
@@ -162,7 +160,7 @@ fn odd_strings() -> Vec<String> {
     all
 }
 
-/// Lines that occur once, from a number to another.
+/// Numbered lines, each unique.
 fn markers(from: usize, to: usize) -> String {
     (from..to)
         .map(|number| {
@@ -177,7 +175,7 @@ fn not_once(tmux: &Tmux, count: usize) -> Vec<(usize, usize)> {
     (0..count).map(|number| (number, seen(number))).filter(|it| it.1 != 1).collect()
 }
 
-/// Answers with markers, then waits for a file, then answers with more of them.
+/// Prints markers, waits for a file, then prints more.
 async fn model_that_waits(haft: &Haft) -> MockModel {
     let waits = json!({"command": "while [ ! -e go ]; do sleep 0.02; done", "timeout": 600_000});
     let mut script = Script::from_turns(vec![
@@ -232,7 +230,7 @@ async fn every_line_is_there_once_however_often_the_window_changes() {
     for (columns, rows) in sizes.into_iter().cycle().take(24) {
         tmux.run(&["resize-window", "-t", "it", "-x", &columns.to_string(), "-y", &rows.to_string()]);
         let wide = format!("{columns}");
-        // The prompt is there again before the next size comes.
+        // Wait for the prompt before the next resize.
         tmux.until("the prompt", |it| it.says("#{pane_width}") == wide && it.screen().contains('›')).await;
     }
     tmux.until("the turn ends", |it| {
@@ -242,12 +240,12 @@ async fn every_line_is_there_once_however_often_the_window_changes() {
     tmux.until("every line once", |it| not_once(it, 300).is_empty()).await;
     let prompts = |it: &Tmux| it.screen().lines().filter(|line| line.trim_end() == "›").count();
     tmux.until("one prompt", |it| prompts(it) == 1).await;
-    // A paragraph is copied as it was written.
+    // A wrapped paragraph is copied as one line.
     let line = "Line <299> with some words behind it, more than forty columns of them.";
     assert!(tmux.lines().lines().any(|it| it.trim_end() == line), "{}", tmux.lines());
 }
 
-/// The caret stands where the terminal puts its own cursor behind the same text.
+/// The cursor is in the column that tmux computes for the same text.
 #[tokio::test]
 async fn the_caret_is_where_tmux_puts_its_cursor() {
     let haft = Haft::new();
@@ -270,7 +268,7 @@ async fn the_caret_is_where_tmux_puts_its_cursor() {
     }
 }
 
-/// Text that was wrapped for a narrow window is laid out anew when it is drawn anew.
+/// Text wrapped for a narrow window is wrapped again for the new width when it is redrawn.
 #[tokio::test]
 async fn drawing_anew_uses_the_width_there_is() {
     let haft = Haft::new();
@@ -290,7 +288,7 @@ async fn drawing_anew_uses_the_width_there_is() {
     tmux.until("the width", |it| it.screen().lines().any(|line| line.contains("of context"))).await;
     tmux.keys(&["C-l"]);
     tmux.shows(item).await;
-    // And the whole transcript does too.
+    // So is the transcript.
     tmux.keys(&["C-o"]);
     tmux.until("the transcript", |it| {
         let screen = it.screen();
@@ -299,7 +297,7 @@ async fn drawing_anew_uses_the_width_there_is() {
     .await;
 }
 
-/// How often all threads of a program have gone to sleep.
+/// Number of voluntary context switches of all threads of a process.
 fn sleeps(pid: &str) -> Option<u64> {
     let mut all = 0;
     for thread in std::fs::read_dir(format!("/proc/{pid}/task")).ok()? {
@@ -310,7 +308,7 @@ fn sleeps(pid: &str) -> Option<u64> {
     Some(all)
 }
 
-/// A session that waits for its person does not wake up at all.
+/// An idle session causes no wake-ups at all.
 #[tokio::test]
 async fn nothing_wakes_up_when_nothing_happens() {
     let haft = Haft::new();
@@ -324,11 +322,11 @@ async fn nothing_wakes_up_when_nothing_happens() {
     tmux.shows("? help").await;
     let pid = tmux.says("#{pane_pid}");
     let Some(mut before) = sleeps(&pid) else { return eprintln!("SKIPPED: there is no /proc") };
-    // What the turn left to do ends at some time; then there is a stretch without anything.
+    // Work left by the turn ends eventually; then there is an interval without any.
     let deadline = Instant::now() + Duration::from_secs(120);
     loop {
         tokio::time::sleep(Duration::from_secs(3)).await;
-        // A thread that goes while it is looked at is something that happens.
+        // A thread that exits in between counts as activity.
         let after = sleeps(&pid).unwrap_or(0);
         if after == before {
             return;
@@ -338,7 +336,7 @@ async fn nothing_wakes_up_when_nothing_happens() {
     }
 }
 
-/// The window is closed while an answer comes in: the program ends, and the session is there.
+/// The window is closed during an answer: the process exits, and the session can be resumed.
 #[tokio::test]
 async fn a_window_that_is_closed_loses_nothing() {
     let haft = Haft::new();

@@ -1,4 +1,4 @@
-//! `haft tool`: what scripts rely on.
+//! `haft tool`: behaviour scripts rely on.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -128,7 +128,7 @@ fn changes_can_be_seen_and_taken_back() {
     assert_eq!(std::fs::read_to_string(haft.ws().join("a.txt")).unwrap(), "one\n");
     haft.ok(&["redo"], "");
     assert_eq!(std::fs::read_to_string(haft.ws().join("a.txt")).unwrap(), "two\n");
-    // What somebody changed since is theirs.
+    // A file changed by someone else since is not undone.
     haft.write("b.txt", "mine\n");
     let kept = haft.run(&["undo", "the-write"], "");
     assert_eq!(kept.status.code(), Some(1));

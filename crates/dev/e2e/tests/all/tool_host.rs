@@ -1,5 +1,5 @@
-//! Sessions whose files and commands are on another machine: two homes, and in
-//! the place of `ssh` a program that starts the far side with nothing of ours.
+//! Sessions with files and commands on a remote host: two homes, and a fake `ssh` that starts the remote
+//! side with a clean environment.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use std::{
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Haft, eventually};
 
-/// A near machine, a far one, and the way between them.
+/// A local and a remote machine, and the connection between them.
 struct Machines {
     near: Haft,
     far: Haft,
@@ -25,7 +25,7 @@ impl Machines {
         let machines = Self { near: Haft::new(), far: Haft::new() };
         let program = PathBuf::from(haft_binary());
         let (home, bin) = (machines.far.home(), program.parent().unwrap().to_owned());
-        // Says who it is, so that a test can cut the connection by ending it.
+        // Writes its pid, so that a test can cut the connection by killing it.
         let script = format!(
             "#!/bin/sh\necho $$ >> {pids}\nwhile [ \"$1\" != -- ]; do shift; done\nshift; shift\ncd {home}\n\
              exec env -i HOME={home} PATH={bin}:$PATH HAFT_TOOL_HOST_IDLE=5 sh -c \"exec $1\"\n",
@@ -50,7 +50,7 @@ impl Machines {
         format!("{name}=ssh://box{}", self.far.ws().display())
     }
 
-    /// Rules of the far machine's person.
+    /// Settings of the remote machine's user.
     fn far_settings(&self, settings: &Value) {
         self.far.write_home(".haft/settings.json", &settings.to_string());
     }
@@ -66,7 +66,7 @@ impl Machines {
         texts(self.command(args).output().await.unwrap())
     }
 
-    /// Ends the connection that is open now.
+    /// Closes the current connection.
     fn cut(&self) {
         let pids = std::fs::read_to_string(self.pids()).unwrap_or_default();
         if let Some(pid) =
@@ -140,10 +140,10 @@ async fn a_model_works_over_there_and_is_told_so() {
     let home = machines.far.home().display().to_string();
     assert!(last.contains(&format!("{far}/sub")) && last.contains(&home), "{last}");
     assert!(!last.contains("of the near side"), "{last}");
-    // The directory of one command is where the next one begins.
+    // A command starts in the directory where the previous one ended.
     let pwd = format!("\"text\":\"{far}/sub");
     assert_eq!(last.matches(&pwd).count(), 2, "{last}");
-    // What was changed is taken back where it is.
+    // A change is undone on the host where it was made.
     let (code, out, err) = machines.run(&["history", "--json"]).await;
     assert_eq!(code, Some(0), "{err}");
     assert!(out.contains("Edit") && out.contains("a.txt"), "{out}");
@@ -184,7 +184,7 @@ async fn what_the_host_denies_is_denied_with_its_rule() {
     }
     assert_eq!(machines.far_file("secret.txt"), "hidden-4711\n");
     assert!(!machines.far.ws().join("new.txt").exists());
-    // And what is denied here never gets there.
+    // A call denied locally is not sent to the host.
     let before = machines.connections();
     let args = ["tool", "call", "Bash", r#"{"command": "touch here"}"#, "--disallowedTools", "Bash(touch *)"];
     let (code, out, err) = machines.run(&args).await;
@@ -243,7 +243,8 @@ async fn a_killed_caller_comes_back_to_the_same_command() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     first.kill().await.unwrap();
-    // Nobody has allowed Bash this time: the call was let through before, and nothing is run now.
+    // Bash is not allowed this time: the call was allowed before and already runs, so only its result is
+    // fetched.
     let before = machines.connections();
     let mut second = machines.command(&["-p", "go on", "--continue"]);
     let second = second.env("ANTHROPIC_BASE_URL", model.url()).spawn().unwrap();
@@ -373,7 +374,7 @@ fn where_hosts_make_no_sense_they_are_refused_with_a_reason() {
         ],
         "host a (ssh://x/~) cannot be reached: /no/ssh cannot be started",
     );
-    // A project cannot send sessions away.
+    // A project cannot choose a host.
     haft.write(".haft/settings.json", r#"{"host": "evil", "hosts": {"evil": "ssh://evil/"}}"#);
     let output = haft.run(&["tool", "call", "LS", "{}", "--host", "evil"], "");
     assert!(String::from_utf8_lossy(&output.stderr).contains("know no host evil"));

@@ -1,4 +1,4 @@
-//! Hosts that can only dial out, and the point where callers meet them.
+//! Hosts behind NAT that can only connect outwards, and the relay where clients reach them.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use std::process::Stdio;
@@ -10,14 +10,14 @@ use crate::common::Haft;
 
 const TOKEN: &str = "token-4711";
 
-/// A process that serves, and the address it names.
+/// A serving process and the address it prints.
 async fn served(haft: &Haft, args: &[&str]) -> (tokio::process::Child, String) {
     let mut command = haft.async_command();
     command.arg("tool-host").args(args).args(["--token-env", "MEETING"]).env("MEETING", TOKEN);
     let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let first = lines.next_line().await.unwrap().unwrap();
-    // Whatever else it says is read, so that it can go on.
+    // Reads the rest of its output, so that it does not block.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
     (child, first.rsplit(' ').next().unwrap().to_owned())
 }
@@ -34,7 +34,7 @@ async fn call(near: &Haft, url: &str, token: &str, command: &str) -> (Option<i32
     (output.status.code(), text(&output.stdout) + &text(&output.stderr))
 }
 
-/// What a call prints, as soon as there is a host that takes it.
+/// Output of a call, retried until a host accepts it.
 async fn reached(near: &Haft, url: &str, command: &str) -> String {
     let begin = std::time::Instant::now();
     loop {
@@ -54,7 +54,7 @@ async fn a_host_that_can_only_dial_out_is_met() {
     let url = address.replace("NAME", "office");
     let (host, named) = served(&far, &["--through", &url]).await;
     assert_eq!(named, url);
-    // Several callers, one after another and at once, each put through to the same machine.
+    // Several clients, one after another and at once, each connected to the same host.
     let said = reached(&near, &url, "echo $$; pwd").await;
     let report: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
     let dir = far.ws().display().to_string();
@@ -68,16 +68,16 @@ async fn a_host_that_can_only_dial_out_is_met() {
         std::fs::read_to_string(far.ws().join("all")).unwrap().lines().map(str::to_owned).collect();
     lines.sort();
     assert_eq!(lines, ["0", "1", "2", "3", "4", "5"]);
-    // Who does not know the token finds nobody, and neither does who asks for another name.
+    // With a wrong token or another name no host is found.
     let (code, text) = call(&near, &url, "wrong", "echo x").await;
     assert!(code != Some(0) && text.contains("does not take the token"), "{text}");
     let (code, text) = call(&near, &url.replace("office", "attic"), TOKEN, "echo x").await;
     assert!(code != Some(0) && text.contains("no tool host waits there"), "{text}");
-    // The point goes down and comes back: the host finds it by itself.
+    // The relay restarts: the host reconnects by itself.
     let port = url.split(':').nth(2).unwrap().split('/').next().unwrap().to_owned();
     drop(meeting);
     let again = loop {
-        // Until the port is free.
+        // Retry until the port is free.
         let (mut child, said) = served(&point, &["--meet", &format!("127.0.0.1:{port}")]).await;
         if said.contains("http://") && child.try_wait().unwrap().is_none() {
             break child;
@@ -86,7 +86,7 @@ async fn a_host_that_can_only_dial_out_is_met() {
     reached(&near, &url, "echo back > back").await;
     assert_eq!(std::fs::read_to_string(far.ws().join("back")).unwrap(), "back\n");
     drop((host, again));
-    // A wrong token or a wrong address ends it with a reason.
+    // With a wrong token or address the host exits with a reason.
     let mut wrong = far.async_command();
     wrong.args(["tool-host", "--through", "http://example.com/x"]).env("HAFT_HOST_TOKEN", "x");
     let refused = wrong.output().await.unwrap();

@@ -1,4 +1,4 @@
-//! Prompts that others start: `haft triggers`.
+//! `haft triggers`: prompts started by webhooks.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -13,7 +13,7 @@ use common::Haft;
 use haft_testkit::{MockModel, Script, Turn};
 use serde_json::{Value, json};
 
-/// The listening program, and where it listens.
+/// The webhook server and its address.
 struct Listening {
     child: Child,
     address: String,
@@ -36,7 +36,7 @@ impl Listening {
         Self { child, address }
     }
 
-    /// The number and the words of the answer to a delivery.
+    /// Status code and body of the response to a delivery.
     fn post(&self, name: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> (u16, String) {
         let body = body.as_ref();
         let mut stream = TcpStream::connect(&self.address).unwrap();
@@ -45,7 +45,8 @@ impl Listening {
             "POST /hooks/{name} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n",
             body.len()
         );
-        // Who is refused may be cut off before all was said; the answer is there by then.
+        // The server may close the connection before the whole body was sent; the response is there by
+        // then.
         stream.write_all(&[request.as_bytes(), body].concat()).ok();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).ok();
@@ -79,7 +80,7 @@ fn runs(haft: &Haft) -> Vec<Value> {
     haft.ok(&["triggers", "logs", "--json"], "").lines().map(|it| serde_json::from_str(it).unwrap()).collect()
 }
 
-/// Computed by others for `Hello, World!` and the key above.
+/// Computed by an independent implementation for `Hello, World!` and the key above.
 const SIGNATURE: &str = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
 const BODY: &str = "Hello, World!";
 
@@ -101,7 +102,7 @@ fn a_signed_delivery_runs_once_and_others_do_not() {
         ("by-hand", &[signed, push], BODY, 404),
         ("hello", &[signed, push], &large, 413),
         ("hello", &[signed, ("X-GitHub-Event", "star")], BODY, 200),
-        // Who does not say which event it is starts nothing where events are named.
+        // A delivery without an event type starts nothing if the trigger lists events.
         ("hello", &[signed], BODY, 200),
         ("hello", &[signed, push, ("X-GitHub-Delivery", "1")], BODY, 202),
         ("hello", &[signed, push, ("X-GitHub-Delivery", "1")], BODY, 200),
@@ -113,7 +114,7 @@ fn a_signed_delivery_runs_once_and_others_do_not() {
     while !runs(&haft).iter().any(|it| it["ended"].is_string()) {
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
-    // Also by a program that begins later.
+    // Also for a process that starts later.
     drop(listening);
     let again = Listening::start(&haft, &model.url());
     assert_eq!(again.post("hello", &[signed, push], BODY).0, 200);
@@ -126,8 +127,8 @@ fn a_signed_delivery_runs_once_and_others_do_not() {
     assert!(asked.contains("Say hello to Hello, World!") && asked.contains("fired by webhook"), "{asked}");
 }
 
-/// Deliveries that come twice at once, in odd encodings, and in a flood: each once,
-/// and no more wait than may.
+/// Duplicate and concurrent deliveries, odd encodings, and a flood: each runs once, and the queue is
+/// limited.
 #[test]
 fn a_flood_is_bounded_and_each_delivery_runs_once() {
     let haft = Haft::new();
@@ -142,7 +143,7 @@ fn a_flood_is_bounded_and_each_delivery_runs_once() {
             [("webhook-id", id), ("webhook-timestamp", now.as_str()), ("webhook-signature", &signature)];
         listening.post("flood", &headers, body).0
     };
-    // The same delivery from many at once.
+    // The same delivery, sent concurrently.
     let many: Vec<u16> = std::thread::scope(|scope| {
         let all: Vec<_> = (0..12).map(|_| scope.spawn(|| send("same", b"{\"type\": \"x\"}"))).collect();
         all.into_iter().map(|it| it.join().unwrap()).collect()
@@ -161,7 +162,7 @@ fn a_flood_is_bounded_and_each_delivery_runs_once() {
         assert_eq!(send(id, body), 202, "{id}");
         assert_eq!(send(id, body), 200, "{id} again");
     }
-    // Nobody with another key, an old time or another id gets in.
+    // A wrong key, an old timestamp or another id is rejected.
     let (body, signature) = (&b"{}"[..], standard("a", &now, b"{}"));
     for headers in [
         [("webhook-id", "b"), ("webhook-timestamp", now.as_str()), ("webhook-signature", signature.as_str())],
@@ -173,7 +174,7 @@ fn a_flood_is_bounded_and_each_delivery_runs_once() {
     ] {
         assert_eq!(listening.post("flood", &headers, body).0, 401, "{headers:?}");
     }
-    // What cannot run is written down, once each.
+    // A run that cannot start is recorded once.
     let ended = || {
         let runs = runs(&haft);
         runs.iter().filter(|it| it["ended"].is_string()).count()
@@ -184,8 +185,8 @@ fn a_flood_is_bounded_and_each_delivery_runs_once() {
     let all = runs(&haft);
     assert_eq!(all.len(), 9, "{all:?}");
     assert!(all.iter().all(|it| it["failed"].as_str().unwrap().contains("/nowhere/at/all")), "{all:?}");
-    // A run that began and whose program was ended is not forgotten, and one of a
-    // trigger that is gone does not wait for ever.
+    // A run whose process was killed is reported, and the run of a removed trigger does not stay in the
+    // queue.
     drop(listening);
     haft.write_home(
         ".haft/triggers/waiting/gone-1.json",
@@ -197,7 +198,7 @@ fn a_flood_is_bounded_and_each_delivery_runs_once() {
     assert!(!haft.home().join(".haft/triggers/waiting/gone-1.json").exists());
 }
 
-/// The signature of Standard Webhooks.
+/// A signature according to Standard Webhooks.
 fn standard(id: &str, time: &str, body: &[u8]) -> String {
     use base64::Engine as _;
     use hmac::Mac as _;
@@ -214,7 +215,7 @@ fn a_project_has_no_triggers() {
     assert!(!haft.run(&["triggers", "fire", "by-hand"], "").status.success());
 }
 
-/// What is delivered is data: it names no files for the model to see.
+/// A delivery is data: an `@file` in it is not read.
 #[test]
 fn a_delivery_names_no_files() {
     let haft = Haft::new();

@@ -1,5 +1,5 @@
-//! What commands destroy comes back: byte for byte, with modes, links and empty
-//! directories, through the real binary.
+//! Undo restores what commands destroyed: byte for byte, with modes, links and empty directories,
+//! through the real binary.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -15,7 +15,7 @@ use common::{Haft, eventually, text};
 use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use serde_json::{Value, json};
 
-/// Everything in a directory: kind, mode, content.
+/// All entries of a directory: type, mode, content.
 fn picture(dir: &Path) -> BTreeMap<String, String> {
     fn add(root: &Path, dir: &Path, out: &mut BTreeMap<String, String>) {
         for entry in std::fs::read_dir(dir).unwrap().flatten() {
@@ -126,7 +126,7 @@ fn a_repository_that_was_removed_comes_back() {
         assert_eq!(String::from_utf8_lossy(&log.stdout), "first\n", "{command}");
         assert!(git(&["fsck"]).status.success());
     }
-    // Commits of a command stay: undo is about files.
+    // Commits of a command stay: undo restores files only.
     bash(&haft, "commit", "echo y > f && git -c user.name=t -c user.email=t@t commit -qam second");
     haft.ok(&["undo"], "");
     assert_eq!(std::fs::read_to_string(haft.ws().join("f")).unwrap(), "x");
@@ -197,14 +197,14 @@ fn a_session_that_is_killed_while_a_command_runs_leaves_it_undoable() {
     assert_eq!(picture(&haft.ws()), before);
 }
 
-/// Everything but git's own.
+/// Everything except `.git`.
 fn files(picture: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let own = |path: &&String| !path.starts_with(".git");
     picture.keys().filter(own).map(|path| (path.clone(), picture[path].clone())).collect()
 }
 
-/// A whole turn of a command: edits, commits, resets, creates and deletes, while
-/// a person works beside it.
+/// A turn of commands with edits, commits, resets, creations and deletions, while a user works in the
+/// same directory.
 #[test]
 fn undo_covers_a_turn_and_destroys_nothing_of_the_user() {
     let haft = Haft::new();
@@ -241,7 +241,7 @@ fn undo_covers_a_turn_and_destroys_nothing_of_the_user() {
     };
     let kept = state();
     let undone: Value = serde_json::from_slice(&haft.run(&["undo", "turn2", "--json"], "").stdout).unwrap();
-    // What was there is there again, the user's edit stays and is named.
+    // The earlier state is back, and the user's edit is kept and named.
     let with_edit = |mut want: BTreeMap<String, String>, got: &BTreeMap<String, String>| {
         want.insert(String::from("r"), got["r"].clone());
         want
@@ -251,24 +251,24 @@ fn undo_covers_a_turn_and_destroys_nothing_of_the_user() {
     let edited = std::fs::read_to_string(haft.ws().join("r")).unwrap();
     assert_eq!(edited, "edited by the user meanwhile\n");
     assert!(undone["conflicts"].to_string().contains("/r"), "{undone}");
-    // Nothing of git moved, and the commit is named and reachable.
+    // Git's state is unchanged, and the commit is named and reachable.
     assert_eq!(state(), kept);
     let named = undone["commits"][0].as_str().unwrap();
     assert!(named.ends_with(" made by the command"), "{undone}");
     let name = named.split(' ').next().unwrap();
     assert_eq!(git(&["log", "-1", "--format=%s", name]), "made by the command\n");
-    // And back again.
+    // Redo.
     haft.ok(&["redo"], "");
     let got = files(&picture(&haft.ws()));
     assert_eq!(got, with_edit(after, &got));
 }
 
-/// Undo right after a kill: what the killed session's command still writes is
-/// ended first, so everything it did is taken back and nothing comes after.
+/// Undo directly after a kill: running commands of the killed session are ended first, so everything
+/// they wrote is undone and nothing is written afterwards.
 #[test]
 fn undo_after_a_kill_waits_for_nobody_who_still_writes() {
     const WRITERS: [&str; 4] = [
-        // In the foreground, in the background, deaf to requests, and out of its group.
+        // In the foreground, in the background, ignoring signals, and in another process group.
         "i=0; while :; do i=$((i+1)); echo $i > data/n$i; echo $i >> log; done",
         "(i=0; while :; do i=$((i+1)); mv data data.$i; mkdir -p data; echo $i > notes.txt; mv data.$i data; done) & wait",
         "trap '' TERM HUP INT; while :; do date +%N >> notes.txt; rm -rf b; mkdir -p b; date > b/x; done",
@@ -295,13 +295,13 @@ fn undo_after_a_kill_waits_for_nobody_who_still_writes() {
     }
 }
 
-/// The same where nothing may vanish meanwhile; nothing if something did.
+/// Like [`picture`]; `None` if an entry disappeared meanwhile.
 fn picture_if_still(dir: &Path) -> Option<BTreeMap<String, String>> {
     std::panic::catch_unwind(|| picture(dir)).ok()
 }
 
-/// A killed session that is taken up again ends what it had running, as a new
-/// session would, and what it had changed can be undone.
+/// A killed session that is resumed ends its leftover processes, like a new session, and its changes can
+/// be undone.
 #[tokio::test]
 async fn a_killed_session_that_is_resumed_ends_its_orphans() {
     let haft = Haft::new();
@@ -341,7 +341,7 @@ async fn a_killed_session_that_is_resumed_ends_its_orphans() {
     assert!(!haft.ws().join("begun").exists());
 }
 
-/// `--turn` takes back all that one prompt led to, whatever names it.
+/// `--turn` undoes everything done for one prompt, given the turn's id or that of any change in it.
 #[tokio::test]
 async fn a_turn_is_taken_back_as_a_whole() {
     for by in ["turn", "id", "call"] {

@@ -1,5 +1,5 @@
-//! Calls that may change something run only once the session log has them. Where neither
-//! the home nor the temporary directory takes it, a run does not end as a success.
+//! Calls that may change something run only after the session log has recorded them. If neither the home
+//! nor the temporary directory can store the log, the run does not succeed.
 #![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use std::{path::Path, process::Command};

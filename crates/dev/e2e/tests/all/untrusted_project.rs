@@ -1,5 +1,5 @@
-//! What a folder may not do: get keys, run code, or bring files into the prompt
-//! that nobody agreed to. And what is not in force is said.
+//! What an untrusted project cannot do: get keys, run code, or add files to the prompt. And settings
+//! that are not in force are reported.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -26,7 +26,7 @@ async fn model(turns: impl IntoIterator<Item = Turn>) -> MockModel {
     MockModel::start(Script::from_turns(turns)).await.unwrap()
 }
 
-/// An address of the folder gets no key that is not the folder's own.
+/// A base URL set by the project gets no key except the project's own.
 #[tokio::test]
 async fn a_key_goes_only_where_its_owner_sent_it() {
     let url = |model: &MockModel, path: &str| format!("{}{path}", model.url());
@@ -61,7 +61,7 @@ async fn a_key_goes_only_where_its_owner_sent_it() {
             }
         }
     }
-    // The person's own settings may send it anywhere.
+    // The user's own settings may set any base URL.
     let haft = Haft::new();
     let model = model([Turn::text("Hello.")]).await;
     haft.write_home(".haft/settings.json", &json!({"env": {"ANTHROPIC_BASE_URL": model.url()}}).to_string());
@@ -69,7 +69,8 @@ async fn a_key_goes_only_where_its_owner_sent_it() {
     assert_eq!((ran.code, model.count()), (Some(0), 1), "{}", ran.stderr);
 }
 
-/// Naming the folder's settings is not trusting them, and what waits is said.
+/// Naming the project as a settings source does not trust it, and settings that wait for trust are
+/// reported.
 #[tokio::test]
 async fn what_waits_for_trust_does_nothing_and_is_said() {
     let haft = Haft::new();
@@ -97,7 +98,7 @@ async fn what_waits_for_trust_does_nothing_and_is_said() {
     assert_eq!((ran.stderr.as_str(), mark.exists()), ("", true));
 }
 
-/// A memory file cannot bring in what lies elsewhere or what a rule denies.
+/// A memory file cannot include files outside the project or denied files.
 #[tokio::test]
 async fn memory_brings_nothing_in_that_must_not_be_read() {
     let haft = Haft::new();
@@ -120,7 +121,7 @@ async fn memory_brings_nothing_in_that_must_not_be_read() {
     assert_eq!(ran.stderr.matches("left out of the prompt").count(), 3, "{}", ran.stderr);
 }
 
-/// Every file below a directory.
+/// All files below a directory, recursively.
 fn files_below(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -133,8 +134,8 @@ fn files_below(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
     found
 }
 
-/// Secrets of key files reach neither the model nor a log nor a recording, and the
-/// file can still be changed.
+/// Secrets in key files reach neither the model nor logs nor recordings, and the file can still be
+/// edited.
 #[tokio::test]
 async fn secrets_stay_where_they_are() {
     let haft = Haft::new();
@@ -182,8 +183,7 @@ async fn secrets_stay_where_they_are() {
     }
 }
 
-/// The same write and a failure that differs in a number only: nothing is done, and
-/// the run ends.
+/// Repeated identical failures (apart from a number) end the run.
 #[tokio::test]
 async fn a_run_that_gets_nowhere_ends() {
     let haft = Haft::new();
@@ -202,11 +202,11 @@ async fn a_run_that_gets_nowhere_ends() {
     assert_ne!(ran.code, Some(0));
 }
 
-/// Nobody to talk to: it says to whom, in one line for all tries.
+/// An unreachable provider is named in one line for all retries.
 #[tokio::test]
 async fn a_provider_that_is_not_there_is_named() {
     let haft = Haft::new();
-    // Bound and never listened at: nobody else gets the port.
+    // Bound without listening, so that no other process gets the port.
     let deaf = tokio::net::TcpSocket::new_v4().unwrap();
     deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let port = deaf.local_addr().unwrap().port();
@@ -219,7 +219,7 @@ async fn a_provider_that_is_not_there_is_named() {
     let reason = ran.stderr.lines().filter(|line| line.contains("refused")).count();
     assert!(reason <= 2, "{}", ran.stderr);
     assert!(!ran.stderr.contains("4711"));
-    // What is no address is not tried again.
+    // An invalid URL is not retried.
     for address in ["notaurl", "ftp://models.example"] {
         let ran =
             run(&haft, &["-p", "hi"], &[("ANTHROPIC_BASE_URL", address), ("ANTHROPIC_API_KEY", "k")]).await;
@@ -230,13 +230,13 @@ async fn a_provider_that_is_not_there_is_named() {
             ran.stderr
         );
     }
-    // Without a key the service itself is not even asked.
+    // Without a key no request is sent.
     let ran = run(&haft, &["-p", "hi", "--provider", "openai"], &[]).await;
     assert!(ran.stderr.contains("OPENAI_API_KEY") && !ran.stderr.contains("retry"), "{}", ran.stderr);
 }
 
-/// Programs of a folder are not started in place of those of the system, whatever
-/// `PATH` says, and links of a folder do not lend their name to what they lead to.
+/// Programs of the project are never started instead of the system's, whatever `PATH` contains, and a
+/// symlink in the project does not make its target part of it.
 #[tokio::test]
 async fn a_folder_brings_no_programs_and_no_foreign_files() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};

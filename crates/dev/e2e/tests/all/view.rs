@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{common::Haft, editor_kits};
 
-/// Text that would be a program, a picture from elsewhere or the end of a tag.
+/// Text with a script, a remote image, and closing tags.
 pub const HOSTILE: &str = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'></pre></style>&amp;\u{1b}[31m javascript:alert(1)";
 
 fn view(haft: &Haft, session: &str) -> (String, Value) {
@@ -15,7 +15,7 @@ fn view(haft: &Haft, session: &str) -> (String, Value) {
     (page, serde_json::from_str(&trace).unwrap())
 }
 
-/// Every tag of the page is one of ours, with attributes of ours.
+/// Every tag and attribute of the page is on a fixed list.
 fn check_markup(page: &str) {
     let body = page.split_once("</style>").unwrap().1;
     for tag in
@@ -84,8 +84,8 @@ async fn a_run_is_shown_with_calls_changes_times_and_cost() {
     }
 }
 
-/// The page in a real browser: it asks for nothing, runs nothing, and axe finds
-/// nothing wrong with it, light and dark.
+/// The page in a real browser: no requests, no scripts from the text, no findings of axe, in light and
+/// dark mode.
 fn check_in_browser(haft: &Haft) {
     let Some(dir) = editor_kits::browser() else { return };
     let script = dir.join("page_check.mjs");

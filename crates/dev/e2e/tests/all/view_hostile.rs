@@ -1,5 +1,5 @@
-//! A log in which every field says what a page must not do, in a real browser: while it is read, while it grows,
-//! when it is cut, and as a file.
+//! A log with hostile text in every field, in a real browser: while it is read, while it grows, when it
+//! is truncated, and as a file.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ const EVIL: &str = "\"'><script>globalThis.harmed=1</script><img src=http://127.
     <a href=\"javascript:globalThis.harmed=5\">x</a>[y](javascript:globalThis.harmed=6) ![z](http://127.0.0.1:9/p.png)\
     <style>*{display:none}</style><base href=http://127.0.0.1:9/><form action=http://127.0.0.1:9/>\u{1b}]8;;javascript:1\u{7}&lt;\u{202e}";
 
-/// Lines of all kinds, with the evil text wherever a text may be.
+/// Log lines of all types, with hostile text in every text field.
 fn lines() -> Vec<Value> {
     let line = |kind: &str, more: Value| {
         let mut line = json!({"type": kind, "uuid": EVIL, "parentUuid": EVIL, "sessionId": EVIL, "cwd": EVIL, "version": EVIL,
@@ -70,7 +70,7 @@ fn a_hostile_log_does_nothing_in_a_browser() {
     let text: String = lines().iter().map(|it| format!("{it}\n")).collect();
     haft.write("evil.jsonl", &text);
     let log = haft.ws().join("evil.jsonl");
-    // The dashboard reads what lies among the logs of the person.
+    // The dashboard reads the file among the user's logs.
     haft.write_home(".haft/projects/-evil/0198f3c2-0000-7000-8000-000000000001.jsonl", &text);
     let page = haft.ws().join("page.html");
     let path = log.display().to_string();

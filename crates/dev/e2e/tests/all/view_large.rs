@@ -1,4 +1,4 @@
-//! A session of ten thousand calls in a real browser: what is in the page and what is fetched stays small.
+//! A session of ten thousand calls in a real browser: the page and the fetched data stay small.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use crate::{common::Haft, editor_kits, view_server::Served};
 
 const CALLS: usize = 10_000;
 
-/// A log of so many calls: a prompt before every fiftieth, words before every fifth.
+/// A log with this many calls, a prompt before every fiftieth and text before every fifth.
 fn log() -> String {
     let mut out = String::new();
     let mut line = |kind: &str, message: Value| {
@@ -39,7 +39,7 @@ fn log() -> String {
     out
 }
 
-/// Runs a program in the browser's kit on a log of so many calls; what it says.
+/// Runs a browser script on a log with this many calls; returns its output.
 fn in_a_browser(script: &str, arguments: &[&str]) -> Option<String> {
     let dir = editor_kits::browser()?;
     let haft = Haft::new();
@@ -67,7 +67,7 @@ fn a_browser_goes_through_ten_thousand_calls() {
     assert!(said.as_deref().is_none_or(|it| it.starts_with("fine")), "{said:?}");
 }
 
-/// Rows that come and go while somebody scrolls cost one layout a frame, and none of their own.
+/// Rows that appear and disappear while scrolling cause one layout per frame.
 #[test]
 fn scrolling_forces_no_layout() {
     let said = in_a_browser("page_frames.mjs", &["strict"]);

@@ -1,4 +1,4 @@
-//! `haft view` as a server: who is answered, what a browser makes of it, when it ends.
+//! `haft view` as a server: who gets answers, how a browser treats them, and when it ends.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{common::Haft, editor_kits, view::HOSTILE};
 
-/// A server, and how it is asked.
+/// A running server and how to query it.
 pub struct Served {
     child: Child,
     address: String,
@@ -42,7 +42,7 @@ impl Served {
         Self { address: address.to_owned(), token: token.to_owned(), session: session.to_owned(), child, url }
     }
 
-    /// Sends lines as they are; the status, and everything behind it.
+    /// Sends a raw request; returns the status and the rest of the response.
     fn raw(&self, request: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
@@ -71,7 +71,7 @@ impl Served {
     }
 }
 
-/// A session with a bit of everything, and its log.
+/// A session with all kinds of entries; returns its log.
 async fn session(haft: &Haft) -> PathBuf {
     haft.write("a.txt", "one\ntwo\n");
     let script = Script::from_turns([
@@ -166,7 +166,7 @@ async fn only_its_own_page_with_the_token_is_answered() {
     }
 }
 
-/// Other ways of asking bring no data either, and no page is told that it may ask.
+/// Other HTTP methods return no data, and no CORS header permits them.
 #[tokio::test]
 async fn no_other_method_brings_or_changes_anything() {
     let haft = Haft::new();
@@ -195,7 +195,7 @@ async fn no_other_method_brings_or_changes_anything() {
     }
     let (status, _) = served.raw(&format!("HEAD {api} HTTP/1.1\r\n{same}Connection: close\r\n\r\n"));
     assert_eq!(status, 403);
-    // Nothing is changed without a word from whoever started it, and never from elsewhere.
+    // Undo needs `--allow-undo`, which is accepted for loopback addresses only.
     let undo = format!("{api}/undo");
     assert_eq!(served.post(&undo, &json!({"entry": "x"})).0, 403);
     let (status, _) = served.raw(&format!(
@@ -239,12 +239,12 @@ async fn parts_of_a_session_are_told_and_a_change_is_taken_back() {
     for part in ["Cost per day", "Bash", "Denied, and what would help", "Slowest calls"] {
         assert!(all.contains(part), "{part}\n{all}");
     }
-    // The head has the time of the answer.
+    // The headers contain the time.
     let body = |response: &str| response.split_once("\r\n\r\n").unwrap().1.to_owned();
     assert_eq!(body(&served.get("/api/dashboard").1), body(&all), "what is kept says the same");
     let (_, files) = served.get(&format!("{api}/pane/files"));
     let entry = files.split("data-undo=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
-    // First what would happen, and nothing happens by asking.
+    // A preview first, which changes nothing.
     let (status, plan) = served.get(&format!("{api}/undo/{entry}"));
     assert_eq!(status, 200, "{plan}");
     let plan: Value = serde_json::from_str(plan.split("\r\n\r\n").last().unwrap()).unwrap();
@@ -279,7 +279,7 @@ async fn a_browser_shows_it_to_everybody() {
     assert!(checked.status.success() && said.starts_with("fine"), "{said}{noise}");
 }
 
-/// Of a log that takes long to read the last rows come first, and the rest is read once.
+/// A large log shows its last rows first; the rest is indexed once.
 #[test]
 fn the_end_of_a_large_log_comes_before_the_rest() {
     let haft = Haft::new();
@@ -300,7 +300,7 @@ fn the_end_of_a_large_log_comes_before_the_rest() {
     assert!(!tail.contains("prompt number 2000"), "only the end of it");
     assert!(served.get(&api).1.contains("\"rows\":3000"));
     assert!(served.get(&format!("{api}/tail")).1.contains("\"ready\":true"));
-    // Who opens it later finds the index.
+    // A later server uses the stored index.
     drop(served);
     let served = Served::start(&haft, &["--no-open", &log]);
     assert!(served.get(&format!("/api/log/{}/tail", served.session)).1.contains("\"ready\":true"));

@@ -1,4 +1,4 @@
-//! Searching the web from the program: who is asked, and who is not.
+//! Web search: which service is queried, and which is not.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use std::process::Stdio;
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::common::Haft;
 
-/// A provider that is not known to search is not asked to: the answer names what to set. One of which the
-/// person says so is asked, in a question of its own.
+/// A provider not known to offer search is not queried; the result names what to set. A provider for
+/// which the user enabled it is queried, in a separate request.
 #[tokio::test]
 async fn only_a_provider_that_searches_is_asked_to() {
     for (settings, asked) in [(json!({}), false), (json!({"web": {"searchProvider": "model"}}), true)] {
@@ -61,8 +61,8 @@ fn searches(turn: Turn, count: u64) -> Turn {
     Turn { usage: Some(usage), ..turn.when("Search the web for:") }
 }
 
-/// A whole session whose model calls WebSearch once; the parts of the provider's answer to the search. Every
-/// request is judged as strictly as the provider judges it.
+/// A session whose model calls WebSearch once. Returns the result, the requests and the output; `parts`
+/// are the provider's answers to the search. Requests are validated as strictly as the provider does.
 async fn session(input: Value, parts: Vec<Turn>) -> (Value, Vec<Value>, String) {
     let haft = Haft::new();
     haft.write_home(".haft/settings.json", &json!({"web": {"searchProvider": "model"}}).to_string());
@@ -131,8 +131,8 @@ async fn the_provider_searches_and_what_it_found_is_told_counted_and_paid_for() 
     assert!(0.02 <= result["total_cost_usd"].as_f64().unwrap(), "searches cost a cent each: {result:#}");
 }
 
-/// The provider stops in the middle, once while its own search still runs and once after it, and goes on with
-/// exactly what it said.
+/// The provider pauses its answer, once during its search and once after it; Haft sends the answer back
+/// unchanged, and it continues.
 #[tokio::test]
 async fn an_answer_that_the_provider_pauses_goes_on() {
     let url = "https://a.test/1";
@@ -165,7 +165,7 @@ async fn an_answer_that_the_provider_pauses_goes_on() {
     assert_eq!(used.values().filter_map(|it| it["webSearchRequests"].as_u64()).sum::<u64>(), 2, "{result:#}");
 }
 
-/// Errors of the provider's search are data in a good answer: the model reads what to do next.
+/// Errors of the provider's search are data in a successful answer: the model reads what to do next.
 #[tokio::test]
 async fn errors_of_the_providers_search_say_what_to_do_next() {
     for (code, want) in [
@@ -188,7 +188,7 @@ async fn errors_of_the_providers_search_say_what_to_do_next() {
     }
 }
 
-/// A server on this machine that counts who asks.
+/// A local server that counts its requests.
 fn dev_server() -> (u16, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
     use std::{
         io::{Read as _, Write as _},
@@ -215,8 +215,8 @@ fn dev_server() -> (u16, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
     (port, asked)
 }
 
-/// A server on this machine is fetched over plain http if the person named it with its port, and only then: a
-/// rule alone is not enough, and a project cannot name one.
+/// A local server is fetched over plain http only if the user's prompt names it with its port: a rule
+/// alone is not enough, and a project cannot name one.
 #[test]
 fn a_dev_server_is_fetched_only_where_the_person_named_it() {
     let (port, asked) = dev_server();
@@ -250,7 +250,7 @@ fn a_dev_server_is_fetched_only_where_the_person_named_it() {
     }
 }
 
-/// Prompts for later that a project brings do not run, and that is said.
+/// Stored prompts in a project's files are not run, and a message says so.
 #[tokio::test]
 async fn a_project_that_brings_prompts_is_told_of() {
     let haft = Haft::new();

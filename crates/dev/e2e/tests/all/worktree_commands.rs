@@ -1,4 +1,4 @@
-//! `haft worktrees`, and what people see of agents.
+//! `haft worktrees`, and what users see of sub-agents.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use std::{path::Path, process::Command};
@@ -141,8 +141,8 @@ fn rights_of_an_agent_are_explained() {
     assert_eq!((&json["agent"], json["levels"].as_array().unwrap().len()), (&json!("reader"), 3));
 }
 
-/// A worktree that git was killed in: it is named, its name can be used again, and
-/// what somebody did in it is kept when it goes.
+/// A worktree whose creation was killed: it is listed, its name can be used again, and files written in
+/// it are kept when it is removed.
 #[tokio::test]
 async fn a_worktree_that_was_cut_off_is_named_and_goes() {
     let haft = Haft::new();
@@ -158,7 +158,7 @@ async fn a_worktree_that_was_cut_off_is_named_and_goes() {
     let accept = ["-p", "go", "--permission-mode", "acceptEdits"];
     run(&haft, enter(write.clone()), &accept).await;
     let worktree = haft.ws().join(".claude/worktrees/try");
-    // As a session leaves it that is killed together with its git.
+    // The state left by a session that was killed together with its git.
     let cut_off = || {
         let dir = haft.home().join(".haft/worktrees");
         let mut files = std::fs::read_dir(dir).unwrap().map(|it| it.unwrap().path());
@@ -186,7 +186,7 @@ async fn a_worktree_that_was_cut_off_is_named_and_goes() {
     haft.ok(&["undo", removed["undo"].as_str().unwrap()], "");
     assert_eq!(std::fs::read_to_string(worktree.join("new.txt")).unwrap(), "WORK");
     std::fs::remove_dir_all(&worktree).unwrap();
-    // Without anybody's work in it a call of the same name makes it anew.
+    // Without files of the user a call with the same name creates it again.
     run(&haft, enter(write.clone()), &accept).await;
     std::fs::remove_file(worktree.join("new.txt")).unwrap();
     cut_off();

@@ -60,7 +60,7 @@ const IDLE: Duration = Duration::from_secs(60);
 /// Maximum number of concurrent connections with `--http`.
 const MAX_CONNECTIONS: usize = 256;
 
-/// Maximum number of concurrent connections of a rendezvous server: a few per waiting host, and one per
+/// Maximum number of concurrent connections of a relay: a few per waiting host, and one per
 /// client.
 const MAX_MEETINGS: usize = 4_096;
 
@@ -183,7 +183,7 @@ async fn web(args: &ToolHostArgs, options: &GlobalArgs) -> CommandExit {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a rendezvous server: connects clients with the hosts that wait here.
+/// Runs a relay: connects clients with the hosts that wait here.
 async fn meet(bind: SocketAddr, args: &ToolHostArgs, options: &GlobalArgs) -> CommandExit {
     let premises = session_spec::premises(options)?;
     let (token, from) = token(args, &premises)?;
@@ -199,7 +199,7 @@ async fn meet(bind: SocketAddr, args: &ToolHostArgs, options: &GlobalArgs) -> Co
     Ok(ExitCode::SUCCESS)
 }
 
-/// Registers as a host at a rendezvous server and serves the clients it connects.
+/// Registers as a host at a relay and serves the clients it connects.
 async fn through(url: &str, args: &ToolHostArgs, options: &GlobalArgs) -> CommandExit {
     let premises = session_spec::premises(options)?;
     let given = premises.variables.text("HAFT_HOST_TOKEN").filter(|it| !it.is_empty());

@@ -7,8 +7,9 @@ use haft_tui::{PagerText, TerminalCaps, UiUpdate};
 use super::{InteractiveSession, UpdateSink, slash_commands::style_of};
 
 impl InteractiveSession {
-    /// Shows a panel with the state of terminal and session at once, followed by the output of `haft mcp
-    /// list` and `haft sandbox check`, which run in the background.
+    /// Shows a panel with facts about terminal and session and the output of
+    /// `haft mcp list` and `haft sandbox check`. Both run in the background, and the panel appears when
+    /// both have ended.
     pub(super) async fn doctor(&self, handle: Option<&SessionHandle>, news: &UpdateSink) {
         let mut lines = self.terminal_facts();
         if let Some(handle) = handle {

@@ -21,8 +21,8 @@ use tokio::{
 
 use crate::{args::RunArgs, run::session_spec};
 
-/// How long the first request waits for MCP servers to start. In-process servers of the host answer when
-/// asked.
+/// How long model requests wait for MCP servers that are starting. The host's in-process servers
+/// answer only once they are asked.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs a session for the SDK host and returns its exit code.

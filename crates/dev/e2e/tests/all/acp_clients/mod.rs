@@ -1,4 +1,4 @@
-//! Clients of other makes drive whole turns through `haft acp`.
+//! Third-party clients drive whole turns through `haft acp`.
 #![allow(clippy::print_stderr, reason = "test code")]
 
 use std::path::Path;
@@ -17,7 +17,7 @@ async fn stage() -> (Haft, MockModel) {
     (haft, MockModel::start(script).await.unwrap())
 }
 
-/// Runs a client; what it printed.
+/// Runs a client; returns its output.
 async fn run(mut client: tokio::process::Command, haft: &Haft, model: &MockModel) -> String {
     let client = client
         .current_dir(haft.ws())
@@ -51,7 +51,7 @@ fn check_report(said: &str, haft: &Haft) {
 async fn typescript_sdk() {
     let Some(dir) = editor_kits::node() else { return };
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/acp_clients/client.mjs");
-    // Modules are looked for from where a program is.
+    // Node resolves modules relative to the script's directory.
     std::fs::copy(cases, dir.join("client.mjs")).unwrap();
     let (haft, model) = stage().await;
     let mut client = tokio::process::Command::new("node");
@@ -88,8 +88,8 @@ async fn acpx() {
     assert_eq!(std::fs::read_to_string(haft.ws().join("a.txt")).unwrap(), "three\ntwo\n");
 }
 
-/// Emacs, with a buffer that is not saved. `acp.el` is in no registry that can be
-/// asked here: whoever has it names its directory in `HAFT_ACP_EL`.
+/// Emacs with an unsaved buffer. `acp.el` is not in an accessible registry: set `HAFT_ACP_EL` to its
+/// directory to run this test.
 #[tokio::test]
 async fn emacs() {
     let dir = std::env::var_os("HAFT_ACP_EL").filter(|it| Path::new(it).join("acp.el").is_file());
@@ -113,10 +113,10 @@ async fn emacs() {
     assert_eq!(std::fs::read_to_string(haft.ws().join("a.txt")).unwrap(), want);
 }
 
-/// Sessions at once on one connection.
+/// Concurrent sessions on one connection.
 const SESSIONS: usize = 20;
 
-/// What a model may say to an editor whose files are in every state.
+/// A random turn of the model, for an editor whose files are in different states.
 fn random_turn(dice: &mut EditorDice) -> Turn {
     let mut pieces = Vec::new();
     if dice.roll(4) == 0 {
@@ -154,7 +154,7 @@ fn random_turn(dice: &mut EditorDice) -> Turn {
     Turn::from_pieces(pieces)
 }
 
-/// An editor of another make that does what it likes. `HAFT_EDITOR_SEEDS` says how often it is tried.
+/// A third-party client with random behaviour. `HAFT_EDITOR_SEEDS` sets the number of runs.
 #[tokio::test]
 async fn random_editor() {
     let (Some(python), Some(node)) = (editor_kits::python(), editor_kits::node()) else { return };

@@ -1,5 +1,5 @@
-//! A raw editor around `haft acp`: sends what it likes, keeps every line that
-//! comes back, and has each of them judged by the protocol's own schema.
+//! A raw test client for `haft acp`: sends any line, stores every received line, and validates each
+//! against the protocol's schema.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "test code")]
 
 use std::{collections::HashMap, path::PathBuf, process::Stdio, time::Duration};
@@ -13,10 +13,10 @@ use tokio::{
 
 use crate::common::Haft;
 
-/// Generous: only a hang is this slow.
+/// Only a hang takes this long.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What the editor answers to a request of the agent; nothing to leave it open.
+/// The client's response to a request of the agent; `None` leaves it open.
 pub type Answering = fn(&str, &Value) -> Option<Value>;
 
 pub struct EditorClient {
@@ -24,32 +24,31 @@ pub struct EditorClient {
     input: Option<ChildStdin>,
     lines: tokio::io::Lines<BufReader<ChildStdout>>,
     next: u64,
-    /// Methods of our requests, by id.
+    /// Methods of the client's requests, by id.
     asked: HashMap<u64, String>,
     answers: HashMap<u64, Value>,
-    /// Every line, with the method it answers.
+    /// Every received line, with the method it responds to.
     pub heard: Vec<(Value, Option<String>)>,
-    /// Requests of the agent that were left open.
+    /// Requests of the agent left unanswered.
     pub open: Vec<Value>,
     pub answering: Answering,
-    /// What the editor shows of files it has open; it answers for these, and saves
-    /// what it is asked to write.
+    /// Contents of open buffers, for the file system requests of the agent; writes are stored here.
     pub buffers: Option<HashMap<PathBuf, String>>,
 }
 
-/// Says yes, once.
+/// Allows once.
 pub fn allow(method: &str, _: &Value) -> Option<Value> {
     let outcome = json!({"outcome": {"outcome": "selected", "optionId": "allow-once"}});
     (method == "session/request_permission").then_some(outcome)
 }
 
-/// Leaves everything open.
+/// Leaves every request open.
 pub fn silent(_: &str, _: &Value) -> Option<Value> {
     None
 }
 
 impl EditorClient {
-    /// Starts the program in a project, with this model behind it.
+    /// Starts `haft acp` in a project, with this model.
     pub fn start(haft: &Haft, model: &MockModel, flags: &[&str]) -> Self {
         let mut command = haft.async_command();
         command.args(flags).arg("acp").env("ANTHROPIC_BASE_URL", model.url()).env("ANTHROPIC_API_KEY", "key");
@@ -85,7 +84,7 @@ impl EditorClient {
         input.flush().await.unwrap();
     }
 
-    /// Sends a request; its id.
+    /// Sends a request; returns its id.
     pub async fn ask(&mut self, method: &str, params: Value) -> u64 {
         self.next += 1;
         self.asked.insert(self.next, method.to_owned());
@@ -94,7 +93,7 @@ impl EditorClient {
         self.next
     }
 
-    /// An answer to a line that was sent as it is.
+    /// Registers a request that was sent as a raw line.
     pub fn expect(&mut self, id: u64, method: &str) {
         self.asked.insert(id, method.to_owned());
     }
@@ -103,12 +102,12 @@ impl EditorClient {
         self.raw(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()).await;
     }
 
-    /// Answers a request of the agent.
+    /// Responds to a request of the agent.
     pub async fn reply(&mut self, request: &Value, result: Value) {
         self.raw(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}).to_string()).await;
     }
 
-    /// The next line, kept and answered where it asks something.
+    /// Reads the next line, stores it, and answers it if it is a request.
     pub async fn hear(&mut self) -> Option<Value> {
         let line =
             tokio::time::timeout(TIMEOUT, self.lines.next_line()).await.expect("the agent hangs").unwrap()?;
@@ -131,7 +130,7 @@ impl EditorClient {
         Some(line)
     }
 
-    /// What an editor with open files says about them.
+    /// Answers file system requests from the open buffers.
     fn buffer_answer(&mut self, method: &str, params: &Value) -> Option<Value> {
         let buffers = self.buffers.as_mut()?;
         let path = PathBuf::from(params["path"].as_str()?);
@@ -150,7 +149,7 @@ impl EditorClient {
         }
     }
 
-    /// The answer to a request: its result, or its error.
+    /// Waits for the response with this id: its result or error.
     pub async fn answer(&mut self, id: u64) -> Result<Value, Value> {
         while !self.answers.contains_key(&id) {
             self.hear().await.expect("the agent is gone");
@@ -168,7 +167,7 @@ impl EditorClient {
         self.answer(id).await
     }
 
-    /// Reads until something was heard that fits.
+    /// Reads until a line matches.
     pub async fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         loop {
             let line = self.hear().await.expect("the agent is gone");
@@ -192,7 +191,7 @@ impl EditorClient {
         self.call("session/prompt", prompt_params(session, words)).await
     }
 
-    /// Updates of a session so far.
+    /// All updates of a session so far.
     pub fn updates(&self, session: &str) -> Vec<Value> {
         let lines = self.heard.iter().filter(|(line, _)| line["method"] == "session/update");
         let mine = lines.filter(|(line, _)| line["params"]["sessionId"] == session);
@@ -203,8 +202,8 @@ impl EditorClient {
         self.updates(session).into_iter().filter(|it| it["sessionUpdate"] == kind).collect()
     }
 
-    /// Ends the input and waits for the program. Everything it wrote fits the
-    /// schema, and it wrote nothing to standard error.
+    /// Closes the input and waits for the program. Checks all lines against the schema, and that
+    /// standard error is empty.
     pub async fn end(mut self) -> Vec<Value> {
         self.input = None;
         while self.hear().await.is_some() {}
@@ -223,8 +222,8 @@ pub fn prompt_params(session: &str, words: &str) -> Value {
     json!({"sessionId": session, "prompt": [{"type": "text", "text": words}]})
 }
 
-/// Has every line judged by the schema of the pinned package; a loud word where
-/// it cannot be had.
+/// Validates every line with the schema of the pinned package; prints a message if that is not
+/// installed.
 fn judge(heard: &[(Value, Option<String>)]) {
     let (Some(python), Some(node)) = (crate::editor_kits::python(), crate::editor_kits::node()) else {
         return;

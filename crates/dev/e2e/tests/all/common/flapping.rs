@@ -1,4 +1,4 @@
-//! A real MCP server that comes and goes.
+//! A real MCP server that can be stopped and changed during a test.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "test code")]
 
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ pub struct Flapping {
     dir: PathBuf,
 }
 
-/// The input of its tools: a number.
+/// Input schema of its tools: a number.
 pub fn schema(about: &str) -> Value {
     json!({
         "type": "object", "required": ["count"],
@@ -20,7 +20,7 @@ pub fn schema(about: &str) -> Value {
 }
 
 impl Flapping {
-    /// One with these tools, by name and description.
+    /// A server with these tools: name and description.
     pub fn new(haft: &Haft, name: &str, tools: &[(&str, &str)]) -> Self {
         let server = Self { dir: haft.home().join(format!("server-{name}")) };
         std::fs::create_dir_all(&server.dir).unwrap();
@@ -29,7 +29,7 @@ impl Flapping {
         server
     }
 
-    /// Offers other tools from the next list on.
+    /// Offers other tools from the next listing on.
     pub fn offer(&self, tools: &[(&str, Value)]) {
         let tool = |(name, input): &(&str, Value)| json!({"name": name, "description": format!("Does {name}, {}", input["properties"]["count"]["description"]), "inputSchema": input});
         let tools: Vec<Value> = tools.iter().map(tool).collect();
@@ -43,7 +43,7 @@ impl Flapping {
         json!({"command": "python3", "args": ["-IS", script, self.dir]})
     }
 
-    /// Dies, and does not start again.
+    /// Ends, and fails to start again.
     pub fn go_down(&self) {
         std::fs::write(self.dir.join("down"), "").unwrap();
         let pid = std::fs::read_to_string(self.dir.join("pid")).unwrap();
@@ -55,7 +55,7 @@ impl Flapping {
         });
     }
 
-    /// Where its process id is.
+    /// File with its process id.
     pub fn pid_file(&self) -> PathBuf {
         self.dir.join("pid")
     }

@@ -1,4 +1,4 @@
-//! Programs around the real Agent SDKs, with a model played for each case.
+//! Programs with the real Agent SDKs, and a scripted model for each case.
 #![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "test code")]
 
@@ -20,17 +20,16 @@ use tokio::{
 
 use crate::common::Haft;
 
-/// The newest SDKs, pinned.
+/// The newest SDK versions, pinned.
 pub const PYTHON_SDK: &str = "claude-agent-sdk==0.2.184";
-/// One of the SDK's examples uses it.
+/// Needed by one of the SDK's examples.
 const TRIO: &str = "trio==0.35.0";
 pub const NODE_SDK: [&str; 2] = ["@anthropic-ai/claude-agent-sdk@0.3.327", "zod@4.1.12"];
 
-/// Generous: only a hang is this slow.
+/// Only a hang takes this long.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// A Python with the SDK in it, made once; `None` with a loud word where it
-/// cannot be had.
+/// A Python interpreter with the SDK, installed once; `None`, with a message, if it cannot be installed.
 pub fn python() -> Option<PathBuf> {
     let dir = kit_directory("agent-sdk-python", PYTHON_SDK);
     let python = dir.join("bin/python");
@@ -41,15 +40,15 @@ pub fn python() -> Option<PathBuf> {
     installed(&dir, PYTHON_SDK, make).then_some(python)
 }
 
-/// The agent that comes with the Python SDK.
+/// The executable bundled with the Python SDK.
 pub fn bundled(python: &Path) -> Option<PathBuf> {
     let find = "import claude_agent_sdk, os; print(os.path.join(os.path.dirname(claude_agent_sdk.__file__), '_bundled', 'claude'))";
     let found = Blocking::new(python).args(["-c", find]).output().ok()?;
     Some(PathBuf::from(String::from_utf8(found.stdout).ok()?.trim())).filter(|it| it.is_file())
 }
 
-/// The Python SDK's source package, unpacked: its examples are run as they are.
-/// `None` with a loud word where it cannot be had.
+/// The unpacked source package of the Python SDK, for its examples. `None`, with a message, if it cannot
+/// be downloaded.
 pub fn python_examples(python: &Path) -> Option<PathBuf> {
     let dir = kit_directory("agent-sdk-examples", PYTHON_SDK);
     let source = dir.join("source");
@@ -77,15 +76,15 @@ fn archive(dir: &Path) -> Option<PathBuf> {
     files.into_iter().find(|it| it.to_string_lossy().ends_with(".tar.gz"))
 }
 
-/// A directory with the TypeScript SDK in it, for the scripts of one test; `None` with
-/// a loud word where it cannot be had.
+/// A directory with the TypeScript SDK for the scripts of one test; `None`, with a message, if it cannot
+/// be installed.
 pub fn node() -> Option<PathBuf> {
-    // The optional packages are the SDK's own executables, which nobody needs here.
+    // The optional packages contain the SDK's own executables, which are not needed.
     node_kit("agent-sdk-node", &["--omit=optional"], &NODE_SDK)
 }
 
-/// A directory of this process, in which Node finds these packages: it looks for modules
-/// from where a script lies, and scripts of two tests must not replace each other.
+/// A directory of this process in which Node finds these packages. Node resolves modules relative to the
+/// script, and scripts of concurrent tests must not overwrite each other.
 pub fn node_kit(name: &str, options: &[&str], packages: &[&str]) -> Option<PathBuf> {
     let what = packages.join(" ");
     let kit = kit_directory(name, &what);
@@ -104,9 +103,8 @@ pub fn node_kit(name: &str, options: &[&str], packages: &[&str]) -> Option<PathB
     Some(scripts)
 }
 
-/// The directory for a kit in exactly this version. It lies in the user's cache, as
-/// the other programs for tests do (`xtask/src/install_tools.rs`), so that a clean clone does
-/// not install it again.
+/// The directory of a kit in exactly this version. It is in the user's cache, like the other test
+/// programs (`xtask/src/install_tools.rs`), so that a clean clone does not install it again.
 pub fn kit_directory(name: &str, what: &str) -> PathBuf {
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
     let cache = variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|it| it.join(".cache")));
@@ -118,7 +116,7 @@ pub fn kit_directory(name: &str, what: &str) -> PathBuf {
     dir
 }
 
-/// Makes it unless it is there; one process at a time.
+/// Installs the kit unless it exists; a lock admits one process at a time. Returns whether it exists.
 pub fn installed(dir: &Path, what: &str, make: impl Fn() -> bool) -> bool {
     let ready = dir.join("ready");
     let lock = File::create(dir.with_extension("lock")).unwrap();
@@ -137,7 +135,7 @@ pub fn runs(command: &mut Blocking) -> bool {
     command.output().is_ok_and(|it| it.status.success())
 }
 
-/// The executable under test; another one to compare with.
+/// The executable under test; `HAFT_SDK_CLI` names another one for comparison.
 pub fn executable() -> String {
     std::env::var("HAFT_SDK_CLI").unwrap_or_else(|_| haft_binary().to_owned())
 }
@@ -147,7 +145,7 @@ struct Stage {
     model: MockModel,
 }
 
-/// Runs a program of cases and says what went wrong, case by case.
+/// Runs a program of test cases; the error lists what failed, case by case.
 pub async fn run_cases(mut program: Command) -> Result<usize, String> {
     let mut child = program
         .env("HAFT_SDK_CLI", executable())
@@ -190,14 +188,14 @@ pub async fn run_cases(mut program: Command) -> Result<usize, String> {
     if problems.is_empty() { Ok(passed) } else { Err(problems.join("\n")) }
 }
 
-/// A model and directories for a case.
+/// Creates the model and directories of a case.
 async fn begin(message: &Value) -> (Stage, Value) {
     let haft = Haft::new();
     let ws = haft.ws();
     let text = message["turns"].to_string().replace("$WS", &ws.to_string_lossy());
     let script = Script {
         turns: serde_json::from_str(&text).unwrap(),
-        // Others may send what ours never would.
+        // The compared executable may send requests that Haft never would.
         strict: std::env::var_os("HAFT_SDK_CLI").is_none(),
         ..Script::default()
     };
@@ -209,19 +207,19 @@ async fn begin(message: &Value) -> (Stage, Value) {
     (Stage { _haft: haft, model }, answer)
 }
 
-/// What is wrong with a case that is over.
+/// What failed in a finished case; `None` if it passed.
 fn judged(message: &Value, stage: Option<&Stage>) -> Option<String> {
     if let Some(problem) = message["problem"].as_str() {
         return Some(format!("{problem}\nstandard error: {}", message["stderr"]));
     }
-    // Some cases name a style that nobody has, and are told.
+    // Some cases name an unknown style, which is reported on standard error.
     let is_expected = |line: &&str| line.is_empty() || line.starts_with("haft: there is no output style");
     let noise = message["stderr"].as_str().unwrap_or_default();
     if !noise.lines().all(|it| is_expected(&it)) && std::env::var_os("HAFT_SDK_CLI").is_none() {
         return Some(format!("standard error: {noise}"));
     }
     let refused = stage.map(|it| it.model.refusals()).unwrap_or_default();
-    // A case may want the model to refuse; anything else is our fault.
+    // A case may provoke a refusal of the model; any other refusal is a fault of Haft.
     let refused: Vec<String> = refused.into_iter().filter(|it| !it.contains("bad thing")).collect();
     (!refused.is_empty()).then(|| format!("the model refused: {refused:?}"))
 }

@@ -1,4 +1,4 @@
-//! The real binary in a scratch home and project.
+//! Runs the real binary in a temporary home and project.
 #![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "test code")]
 
@@ -31,18 +31,17 @@ impl Haft {
         self.dir.path().canonicalize().unwrap().join("ws")
     }
 
-    /// Writes a file of the project.
+    /// Writes a file in the project.
     pub fn write(&self, path: &str, text: &str) {
         write(&self.ws().join(path), text);
     }
 
-    /// Writes a file of the user.
+    /// Writes a file in the home directory.
     pub fn write_home(&self, path: &str, text: &str) {
         write(&self.home().join(path), text);
     }
 
-    /// The program in the project, with the user's home and nothing else of our
-    /// environment.
+    /// The program in the project, with the temporary home and no other variables of this process.
     pub fn command(&self) -> Command {
         let mut command = Command::new(haft_binary());
         command
@@ -53,12 +52,12 @@ impl Haft {
         command
     }
 
-    /// The same, to be waited for in asynchronous tests.
+    /// Like `command`, for asynchronous tests.
     pub fn async_command(&self) -> tokio::process::Command {
         self.command().into()
     }
 
-    /// A process that goes on while the test does.
+    /// Starts the program without waiting for it.
     pub fn spawn(&self, args: &[&str]) -> Child {
         self.command()
             .args(args)
@@ -73,16 +72,16 @@ impl Haft {
         let mut child = self.spawn(args);
         let mut input = child.stdin.take().unwrap();
         std::thread::scope(|scope| {
-            // Written beside reading, or two full pipes would wait for each other.
+            // Write in a separate thread: two full pipes would deadlock.
             scope.spawn(move || {
-                // A program that does not read its input closes the pipe: that is fine.
+                // A program that does not read its input closes the pipe, which is not an error.
                 input.write_all(stdin.as_bytes()).ok();
             });
             child.wait_with_output().unwrap()
         })
     }
 
-    /// Standard output of a run that must succeed.
+    /// Standard output of a run; panics unless it succeeds.
     pub fn ok(&self, args: &[&str], stdin: &str) -> String {
         let output = self.run(args, stdin);
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -90,7 +89,7 @@ impl Haft {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The reports of `haft tool run`.
+    /// Runs `haft tool run` with these lines; returns the reports.
     pub fn reports(&self, args: &[&str], lines: &[Value]) -> Vec<Value> {
         let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
         let mut all = vec!["tool", "run"];
@@ -106,18 +105,18 @@ fn write(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-/// The text of a file of the permission corpora.
+/// Reads a file of the permission test tables.
 pub fn corpus(name: &str) -> String {
     let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dev/testkit/corpora");
     std::fs::read_to_string(corpora.join(name)).unwrap()
 }
 
-/// The text of a report.
+/// The result text in a report.
 pub fn text(report: &Value) -> &str {
     report["content"][0]["text"].as_str().unwrap_or_default()
 }
 
-/// Waits for something that has to happen, and fails loudly if it does not.
+/// Polls until the condition holds; panics after a timeout.
 pub fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
     while !happened() {

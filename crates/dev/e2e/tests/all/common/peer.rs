@@ -1,4 +1,4 @@
-//! The other end of the protocol, by hand.
+//! A scripted host for the SDK protocol.
 #![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
 #![allow(clippy::unwrap_used, reason = "test code")]
 
@@ -15,10 +15,10 @@ use crate::common::Haft;
 
 pub const FLAGS: [&str; 5] = ["--output-format", "stream-json", "--verbose", "--input-format", "stream-json"];
 
-/// Generous: only a hang is this slow.
+/// Only a hang takes this long.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A host that says what a test wants.
+/// A running program and the host's side of its protocol.
 pub struct Peer {
     pub child: Child,
     pub stdin: Option<ChildStdin>,
@@ -31,7 +31,7 @@ impl Peer {
         Self::of(haft, Script::from_turns(turns), args).await
     }
 
-    /// The same with variables of its own.
+    /// Like `start`, with additional environment variables.
     pub async fn with(haft: &Haft, turns: Vec<Turn>, args: &[&str], variables: &[(&str, String)]) -> Self {
         Self::start_in(haft, Script::from_turns(turns), args, variables).await
     }
@@ -88,7 +88,7 @@ impl Peer {
         Some(serde_json::from_str(&line).unwrap())
     }
 
-    /// Frames up to the first that fits.
+    /// Frames up to and including the first that matches.
     pub async fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut seen = Vec::new();
         loop {
@@ -105,7 +105,7 @@ impl Peer {
         self.until(|it| it["type"] == "result").await.pop().unwrap()
     }
 
-    /// The next question of this kind.
+    /// The next control request of this subtype.
     pub async fn asked(&mut self, subtype: &str) -> Value {
         self.until(|it| it["type"] == "control_request" && it["request"]["subtype"] == subtype)
             .await
@@ -113,7 +113,7 @@ impl Peer {
             .unwrap()
     }
 
-    /// No more input: the rest of the frames, the exit code, standard error.
+    /// Closes the input; returns the remaining frames, the exit code and standard error.
     pub async fn end(mut self) -> (Vec<Value>, Option<i32>, String) {
         self.stdin = None;
         let mut rest = Vec::new();

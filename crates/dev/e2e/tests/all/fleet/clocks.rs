@@ -1,4 +1,4 @@
-//! Wall clocks that jump, of workers and of servers.
+//! Wall clocks of workers and servers that jump.
 
 use std::{
     os::unix::fs::PermissionsExt as _,
@@ -18,7 +18,7 @@ use crate::fleet::{
     },
 };
 
-/// A clock that others go by, and how far it is moved.
+/// A fake clock for other processes, and its offset.
 struct MovedClock {
     home: tempfile::TempDir,
 }
@@ -26,7 +26,7 @@ struct MovedClock {
 impl MovedClock {
     fn new() -> Self {
         let home = tempfile::TempDir::new().unwrap();
-        // The user of a server reads it too.
+        // The server runs as another user, who must read it.
         std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         let clock = Self { home };
         clock.set(0);
@@ -34,7 +34,7 @@ impl MovedClock {
     }
 
     fn set(&self, seconds: i64) {
-        // Never half written.
+        // Replaced atomically, so that no reader sees half of it.
         let next = self.home.path().join("next");
         std::fs::write(&next, seconds.to_string()).unwrap();
         std::fs::rename(next, self.file()).unwrap();
@@ -56,14 +56,14 @@ impl MovedClock {
         None
     }
 
-    /// Variables that put a program under it.
+    /// Environment variables that make a program use the fake clock.
     fn variables(&self) -> Option<[(String, String); 2]> {
         let library = self.compiled("loaded.c", &["-shared", "-fPIC", "-O1"])?.display().to_string();
         let file = self.file().display().to_string();
         Some([(String::from("LD_PRELOAD"), library), (String::from("MOVED_CLOCK"), file)])
     }
 
-    /// A server under it.
+    /// Starts a server that uses the fake clock.
     fn server(&self, kind: Kind) -> Option<(Server, String)> {
         let (dir, port) = (self.home.path().join("server"), free_port());
         match kind {
@@ -73,7 +73,8 @@ impl MovedClock {
                 Some((server, format!("postgres://postgres@127.0.0.1:{port}/postgres")))
             }
             Kind::Nats => {
-                // It asks the kernel and loads nothing.
+                // A static program: it calls the kernel directly and loads no library, so it has to be
+                // traced.
                 let traced = self.compiled("traced.c", &["-O1"])?.display().to_string();
                 let before = [traced, self.file().display().to_string()];
                 let server = Server::nats_behind(&before, &dir, port, &[])?;
@@ -84,16 +85,15 @@ impl MovedClock {
     }
 }
 
-/// Who has the clock that jumps.
+/// Whose clock jumps.
 #[derive(PartialEq)]
 enum Jumps {
     Worker,
     Server,
 }
 
-/// 9: no lease is lost or kept by a wall clock that jumps while a call runs, no slot of a
-/// schedule comes twice, the log keeps its order. What the clock of a worker says of a
-/// server's time is believed by nobody.
+/// Scenario 9: a wall clock jumps while a call runs. No lease is lost or extended by it, no schedule
+/// slot fires twice, and the log stays in order. A worker's clock does not influence the server's time.
 async fn check(kind: Kind, whose: Jumps, by: &[i64]) {
     let clock = MovedClock::new();
     let (mut rig, server) = match whose {
@@ -122,7 +122,7 @@ async fn check(kind: Kind, whose: Jumps, by: &[i64]) {
         let Some(variables) = clock.variables() else { return };
         rig.variables.extend(variables);
     }
-    // By these clocks a lease would be over with every jump, and by no busy machine.
+    // With wall clock time every jump would end the lease; a busy machine does not.
     let _jumping = rig.worker("a", &[]);
     rig.variables = usual;
     rig.until("a worker is there", || rig.worker_said("a").contains("waits")).await;
@@ -133,7 +133,7 @@ async fn check(kind: Kind, whose: Jumps, by: &[i64]) {
     let _steady: WorkerProcess = rig.worker("b", &[]);
     for seconds in by {
         clock.set(*seconds);
-        // Seen by several renewals and ticks.
+        // Long enough for several lease renewals and scheduler ticks.
         tokio::time::sleep(Duration::from_secs(4)).await;
     }
     std::fs::write(rig.path("go"), "").unwrap();
@@ -143,7 +143,7 @@ async fn check(kind: Kind, whose: Jumps, by: &[i64]) {
     assert_eq!(rig.effects().len(), 1);
     let store = FleetStore::open(&FleetAddress::parse(&rig.store).unwrap()).await.unwrap();
     if whose == Jumps::Worker && kind != Kind::Sqlite {
-        // Nothing was fired before its time.
+        // No slot fired early.
         let often = &store.clockwork.schedules().await.unwrap()[0];
         let ahead = often.next.unwrap().duration_since(jiff::Timestamp::now()).as_secs();
         assert!(ahead <= 60, "the next slot is {ahead} s away");

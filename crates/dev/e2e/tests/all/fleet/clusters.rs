@@ -1,4 +1,4 @@
-//! Sessions while the servers of their fleet go down.
+//! Sessions continue while the servers of their fleet fail.
 
 use serde_json::{Value, json};
 
@@ -9,8 +9,8 @@ use crate::fleet::{
 
 const JOBS: usize = 24;
 
-/// 5 and 6: the leader of three servers is killed while sessions run, then the next one,
-/// then all of them at once. No session fails, none is begun again, no call runs twice.
+/// Scenarios 5 and 6: the leader of three servers is killed while sessions run, then the next leader,
+/// then all at once. No session fails or restarts, and no call runs twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_go_on_while_servers_are_killed() {
     let mut rig = FleetRig::new(json!([])).await;
@@ -41,7 +41,7 @@ async fn sessions_go_on_while_servers_are_killed() {
         rig.until("all run", || runs(number)).await;
         let led = leader(&store).await;
         nodes[led].kill();
-        // Results and the next calls come while nobody leads.
+        // Results and further calls arrive while there is no leader.
         std::fs::write(rig.path(&format!("go-{number}")), "").unwrap();
         another_leads(&store, led).await;
         rig.until("all go on", || runs(number + 1)).await;

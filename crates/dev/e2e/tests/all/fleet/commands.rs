@@ -1,4 +1,4 @@
-//! Commands as people use them: pause, retry, attach, move, schedule, hooks, results.
+//! User commands: pause, retry, attach, move, schedule, hooks, results.
 
 use std::{
     io::Write as _,
@@ -23,7 +23,7 @@ fn git(dir: &Path, args: &[&str]) {
     assert!(line.status().unwrap().success(), "git {args:?}");
 }
 
-/// A repository with a commit, and changes nobody committed.
+/// A repository with a commit and uncommitted changes.
 fn unclean_repository(rig: &FleetRig) -> std::path::PathBuf {
     let repo = rig.path("repo");
     std::fs::create_dir_all(&repo).unwrap();
@@ -36,7 +36,7 @@ fn unclean_repository(rig: &FleetRig) -> std::path::PathBuf {
     repo
 }
 
-/// A store without anything in it says so, and a path with a slip in it is not made.
+/// An empty store prints a message, and a misspelled path is not created.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_store_says_so() {
     let rig = FleetRig::new(json!([])).await;
@@ -71,7 +71,7 @@ async fn paused_jobs_start_when_they_are_resumed() {
     assert!(!rig.run(&["pause", "nothing-like-it"]).status.success());
     std::fs::write(rig.path("go"), "").unwrap();
     rig.until("the first ends", || rig.state(&hold) == "done").await;
-    // A single job of a paused batch does not start, and that is said.
+    // A single job of a paused batch cannot be resumed; the error says why.
     let of = |number: &str| {
         let jobs = rig.jobs();
         let found = jobs.iter().find(|(_, it)| it["labels"]["n"] == number).unwrap();
@@ -87,7 +87,7 @@ async fn paused_jobs_start_when_they_are_resumed() {
     assert_eq!(of("2").1, "queued");
     rig.ok(&["resume", "--where", "n=2 batch=held"]);
     rig.until("the last ends", || of("2").1 == "done").await;
-    // A job that ended goes on, or begins again.
+    // `retry` continues an ended job, or restarts it with `--fresh`.
     let before = rig.ok(&["logs", &of("1").0]).lines().count();
     rig.ok(&["retry", "--where", "n=1"]);
     let tries = || rig.jobs()[&of("1").0]["deliveries"].as_u64().unwrap();
@@ -133,7 +133,7 @@ async fn who_attaches_sees_the_run_and_is_heard() {
     }
 }
 
-/// A run that began in one store goes on in another, once.
+/// A job that started in one store continues in another, once.
 #[tokio::test(flavor = "multi_thread")]
 async fn queued_jobs_go_on_in_another_store() {
     let rig = FleetRig::new(json!([])).await;
@@ -142,7 +142,7 @@ async fn queued_jobs_go_on_in_another_store() {
     let step = rig.effect(&format!("touch {began}; echo kept > kept.txt; {go}; echo done-step-1"));
     for turn in [
         json!({"when": {"last_user": {"equals": "go"}}, "reply": [bash(&step)]}),
-        // The worker hands the run back meanwhile, whether it has asked or not.
+        // Meanwhile the worker returns the job, whether or not its request was sent.
         json!({"when": {"tool_result": "done-step-1"}, "times": "always", "delay_ms": 3000,
                "reply": [bash("cat kept.txt; echo done-step-2")]}),
         json!({"when": {"tool_result": "kept\ndone-step-2"}, "times": "always", "reply": [{"text": "finished"}]}),
@@ -201,7 +201,7 @@ async fn schedules_fire_each_time_once_however_many_workers_tick() {
     });
     rig.haft.write_home(".haft/cron/jobs/0a1b2c3d.json", &job.to_string());
     assert_eq!(rig.ok(&["schedule", "--from-cron"]).trim(), "cron-0a1b2c3d  15 4 * * 1");
-    // No timer of this machine runs it any more.
+    // The local timer no longer runs it.
     let stored = std::fs::read_to_string(rig.haft.home().join(".haft/cron/jobs/0a1b2c3d.json")).unwrap();
     assert!(stored.contains("\"fleet\": \"sqlite:"), "{stored}");
     let listed = rig.ok(&["schedule", "--json"]);
@@ -229,8 +229,8 @@ async fn schedules_fire_each_time_once_however_many_workers_tick() {
     assert!(number <= since + 2, "{number} in {since} s");
 }
 
-/// What is stored while a worker looks goes by the clock of the store, is run once, and
-/// is gone there when it is removed here.
+/// A prompt stored while a worker runs is scheduled by the store's clock, runs once, and is removed from
+/// the store when it is removed here.
 #[tokio::test(flavor = "multi_thread")]
 async fn stored_prompts_go_by_the_clock_of_the_fleet() {
     let rig = FleetRig::new(json!([{"times": "always", "reply": [{"text": "yes"}]}])).await;
@@ -242,9 +242,9 @@ async fn stored_prompts_go_by_the_clock_of_the_fleet() {
             "recurring": recurring, "created": created, "createdBy": "s1", "maxTurns": 3, "maxMinutes": 2});
         rig.haft.write_home(&format!(".haft/cron/jobs/{id}.json"), &job.to_string());
     };
-    // Its time has not come.
+    // Not due yet.
     stored("aaaa1111", "0 0 1 1 *", true, &jiff::Timestamp::now().to_string());
-    // Its time has come already.
+    // Already due.
     stored("bbbb2222", "0 0 1 1 *", false, "2025-06-01T00:00:00Z");
     let names = || -> Vec<String> {
         let listed = rig.ok(&["schedule", "--json"]);
@@ -256,17 +256,17 @@ async fn stored_prompts_go_by_the_clock_of_the_fleet() {
         rig.jobs().into_values().filter(|it| it["labels"]["schedule"] == "cron-bbbb2222").collect()
     };
     rig.until("the other one ran", || fired().first().is_some_and(|it| it["state"] == "done")).await;
-    // It is over, and gone in both places.
+    // It has run, and is removed in both places.
     rig.until("it is gone", || !rig.haft.home().join(".haft/cron/jobs/bbbb2222.json").exists()).await;
     std::fs::remove_file(rig.haft.home().join(".haft/cron/jobs/aaaa1111.json")).unwrap();
     rig.until("both are gone there", || names().is_empty()).await;
     assert_eq!(fired().len(), 1);
-    // What a fleet has the clock of is run by no timer.
+    // A prompt that was handed over to a fleet is not run by the local timer.
     let due = rig.haft.command().args(["cron", "run-due"]).output().unwrap();
     assert!(due.status.success() && rig.jobs().len() == 1);
 }
 
-/// Computed by others for the body and the key below.
+/// Computed by an independent implementation for the body and the key below.
 const SIGNATURE: &str = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -313,7 +313,7 @@ async fn a_webhook_that_is_delivered_three_times_is_one_job() {
     assert!(asked.contains("Say hello to") && asked.contains("Hello, World!"), "{asked}");
 }
 
-/// What was not committed goes along, and what came of it fits where it came from.
+/// Uncommitted changes are part of the job's workspace, and the resulting patch applies to the original.
 #[tokio::test(flavor = "multi_thread")]
 async fn packed_workspaces_and_their_patches() {
     let rig = FleetRig::new(json!([])).await;
@@ -338,7 +338,7 @@ async fn packed_workspaces_and_their_patches() {
     rig.ok(&["results", &archived, "--patches", patches.to_str().unwrap()]);
     let patch = std::fs::read_to_string(patches.join(format!("{archived}.patch"))).unwrap();
     assert!(patch.contains("+three") && !patch.contains("+two"), "{patch}");
-    // Where it came from, with everything that is not committed there.
+    // To the original directory, with its uncommitted changes.
     let apply = |dir: &Path| {
         rig.command(&["results", &bundled, "--apply", &bundled]).current_dir(dir).output().unwrap()
     };
@@ -346,7 +346,7 @@ async fn packed_workspaces_and_their_patches() {
     assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
     assert_eq!(std::fs::read_to_string(repo.join("a.txt")).unwrap(), "one\ntwo\nthree\n");
     assert_eq!(std::fs::read_to_string(repo.join("new.txt")).unwrap(), "new\n");
-    // Where it does not fit it is said what to do.
+    // If the patch does not apply, the error says what to do.
     let clone = rig.path("clone");
     git(&rig.path(""), &["clone", "-q", "repo", "clone"]);
     let refused = apply(&clone);
@@ -354,7 +354,7 @@ async fn packed_workspaces_and_their_patches() {
     assert!(!refused.status.success() && said.contains("conflicts are marked"), "{said}");
 }
 
-/// A setup runs once for the same files, and what it made is there every time.
+/// A setup command runs once per set of input files; its output is reused.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_setup_made_is_used_again() {
     let rig = FleetRig::new(json!([])).await;
@@ -387,7 +387,7 @@ async fn what_a_setup_made_is_used_again() {
     assert!(rig.jobs().values().all(|it| it["state"] == "done"));
 }
 
-/// The first of ports that `up` gives to three servers, each three times.
+/// First port of the range that `up` uses for three servers with three ports each.
 fn three_free_ports() -> u16 {
     loop {
         let port = fastrand::u16(20_000..26_000);
@@ -398,7 +398,7 @@ fn three_free_ports() -> u16 {
     }
 }
 
-/// A cluster that one command starts is one that jobs run on.
+/// `haft fleet up` starts a cluster on which jobs run.
 #[tokio::test(flavor = "multi_thread")]
 async fn up_starts_servers_that_sync_and_work() {
     use tokio::io::AsyncBufReadExt as _;
@@ -428,7 +428,7 @@ async fn up_starts_servers_that_sync_and_work() {
     let answer = there(&["submit", "-p", "say hello", "--wait"]);
     assert_eq!(String::from_utf8_lossy(&answer.stdout).trim(), "hello there", "{answer:?}");
     let store = open_cluster(&address).await;
-    // A server that is killed comes back, and the others go on meanwhile.
+    // A killed server is restarted while the others keep running.
     let server_of = |node: u32| {
         let config = rig.path(&format!("three/node-{node}/nats.conf")).display().to_string();
         let found = Command::new("pgrep").args(["-f", &config]).output().unwrap();
@@ -441,7 +441,7 @@ async fn up_starts_servers_that_sync_and_work() {
         let answer = there(&["submit", "-p", "say hello", "--wait"]);
         assert_eq!(String::from_utf8_lossy(&answer.stdout).trim(), "hello there", "{answer:?}");
         rig.until("it is started again", || server_of(node).is_some_and(|it| it != old)).await;
-        // Two of three have to be there: the next one goes when this one has caught up.
+        // Two of three servers are needed, so wait until this one has caught up before killing the next.
         while !copies(&store).await.is_good {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }

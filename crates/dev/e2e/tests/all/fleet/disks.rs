@@ -1,4 +1,4 @@
-//! 14: disks that are full, of the store and of a worker.
+//! Scenario 14: full disks of the store and of a worker.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ fn push(rig: &FleetRig, turns: impl IntoIterator<Item = Value>) {
     turns.into_iter().for_each(|turn| rig.model.push(serde_json::from_value(turn).unwrap()));
 }
 
-/// The store is full while a run goes on: no call runs whose line is not there, and all
-/// goes on when there is room.
+/// The store's disk is full during a job: no call runs before its log line is stored, and the job
+/// continues when there is space.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_call_runs_without_its_line_while_the_store_is_full() {
     let Some(disk) = SmallDisk::mount(24) else { return };
     let mut rig = FleetRig::new(json!([])).await;
     rig.store = format!("sqlite:{}", disk.path().join("fleet.db").display());
     let (began, go) = (rig.path("began").display().to_string(), rig.path("go").display().to_string());
-    // Its result is a line that no space left by others can hold.
+    // The result is larger than the remaining space.
     let first = format!("touch {began}; {}; seq 1 200000; echo done-step-1", until_there(&go));
     push(
         &rig,
@@ -53,8 +53,8 @@ async fn no_call_runs_without_its_line_while_the_store_is_full() {
     assert_eq!(rig.model.refusals(), Vec::<String>::new());
 }
 
-/// A command fills the disk of its worker: others take nothing there meanwhile, which is
-/// said with the place, and go on when there is room.
+/// A command fills its worker's disk: the worker takes no further jobs, names the path, and continues
+/// when there is space.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_without_room_says_so_and_goes_on_when_there_is_some() {
     let Some(disk) = SmallDisk::mount(48) else { return };
@@ -62,7 +62,7 @@ async fn a_worker_without_room_says_so_and_goes_on_when_there_is_some() {
     let ballast = Ballast::fill(&disk.path(), 2_000_000);
     let root = disk.path().join("root").display().to_string();
     let _worker = rig.worker("a", &["--root", &root, "--least-disk", "8M"]);
-    // Whoever submits would work on it itself where nobody takes anything.
+    // Submitted through the library: the command would start a worker of its own if none takes jobs.
     let store = FleetStore::open(&FleetAddress::parse(&rig.store).unwrap()).await.unwrap();
     let head = json!({"id": "waits-for-room", "tenant": "default", "pool": "default", "class": "normal",
         "batch": null, "dedup": null, "concurrency_key": null, "labels": {}});

@@ -1,4 +1,4 @@
-//! A fleet on this machine: a home, a model, a store, workers.
+//! A fleet on this machine: home, model, store, workers.
 
 use std::{
     collections::HashMap,
@@ -12,18 +12,17 @@ use serde_json::{Value, json};
 use crate::common::Haft;
 use crate::fleet::support::servers::{Kind, Rig};
 
-/// A fleet on this machine: a home, a model, a store.
 pub(crate) struct FleetRig {
     pub(crate) haft: Haft,
     pub(crate) model: MockModel,
     pub(crate) store: String,
-    /// What commands and workers see beside the usual.
+    /// Additional environment variables of commands and workers.
     pub(crate) variables: Vec<(String, String)>,
-    /// The engine, which ends with the rig.
+    /// The store's server, which ends with the rig.
     pub(crate) engine: Option<Rig>,
 }
 
-/// A worker that goes with its test.
+/// A worker process that is killed with its test.
 pub(crate) struct WorkerProcess(pub(crate) Child);
 
 impl Drop for WorkerProcess {
@@ -39,7 +38,7 @@ impl WorkerProcess {
         assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap().success());
     }
 
-    /// Gone, as if the machine were.
+    /// Kills the worker with SIGKILL, as if its machine had failed.
     pub(crate) fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -55,12 +54,12 @@ impl FleetRig {
         Self { haft, model, store, variables: Vec::new(), engine: None }
     }
 
-    /// The same on another engine; nothing, loudly, where it is not installed.
+    /// Like `new`, with another store engine. `None`, with a message, if it is not installed.
     pub(crate) async fn on(kind: Kind, turns: Value) -> Option<Self> {
         let mut rig = Self::new(turns).await;
         if kind != Kind::Sqlite {
             let engine = Rig::start(kind)?;
-            // Shown, an address has no credentials; these servers need none.
+            // Addresses are printed without credentials; these servers need none.
             rig.store = match kind {
                 Kind::Postgres => engine.address.to_string().replace("postgres://", "postgres://postgres@"),
                 Kind::Nats | Kind::Sqlite => engine.address.to_string(),
@@ -90,13 +89,13 @@ impl FleetRig {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// A worker that stays, with its own words in a file.
+    /// Starts a worker; its output goes to a file.
     pub(crate) fn worker(&self, name: &str, more: &[&str]) -> WorkerProcess {
         self.worker_for(name, "60s", more)
     }
 
-    /// A worker that is lost soon: others do not wait long for it, and still longer
-    /// than a busy machine stands still.
+    /// Starts a worker with a short lease, for tests that kill it. The lease is still longer than a busy
+    /// machine stalls.
     pub(crate) fn mortal(&self, name: &str, more: &[&str]) -> WorkerProcess {
         self.worker_for(name, "10s", more)
     }
@@ -113,7 +112,7 @@ impl FleetRig {
         std::fs::read_to_string(self.haft.dir.path().join(format!("{name}.log"))).unwrap_or_default()
     }
 
-    /// The jobs, by id.
+    /// All jobs, by id.
     pub(crate) fn jobs(&self) -> HashMap<String, Value> {
         let status = self.ok(&["status", "--json"]);
         let lines = status.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -126,7 +125,7 @@ impl FleetRig {
     }
 
     pub(crate) async fn until(&self, what: &str, happened: impl Fn() -> bool) {
-        // Looking is a process each time: not too often.
+        // Each poll starts a process, so the interval grows.
         let (begin, mut pause) = (std::time::Instant::now(), 10);
         tokio::task::block_in_place(|| {
             while !happened() {
@@ -142,13 +141,13 @@ impl FleetRig {
         self.haft.dir.path().join(name)
     }
 
-    /// Lines that commands of the model left.
+    /// Lines that the model's commands have written.
     pub(crate) fn effects(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.path("effects")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
-    /// A command that leaves one line about itself.
+    /// A command that writes one line about itself and then runs `then`.
     pub(crate) fn effect(&self, then: &str) -> String {
         let file = self.path("effects").display().to_string();
         format!("echo \"$CLAUDE_CODE_SESSION_ID $HAFT_CALL_ID\" >> {file} && {then}")
@@ -161,23 +160,23 @@ impl FleetRig {
     }
 }
 
-/// A command that waits for a file. It ends with the test as well: commands of a
-/// worker that was killed have nobody to end them.
+/// A command that waits for a file. It also ends with the test, because commands of a killed worker have
+/// no parent that ends them.
 pub(crate) fn until_there(path: &str) -> String {
     format!("while [ ! -e {path} ] && [ -d $(dirname {path}) ]; do sleep 0.05; done")
 }
 
 pub(crate) fn bash(command: &str) -> Value {
-    // A step that waits for its test is not given up before the test is.
+    // The timeout of the call is longer than the test.
     json!({"tool": {"name": "Bash", "input": {"command": command, "description": "a step", "timeout": 600_000}}})
 }
 
-/// A command that sleeps for longer than any test, like no other on this machine.
+/// A sleep longer than any test, with a unique duration so that it can be found.
 pub(crate) fn long_sleep() -> String {
     format!("sleep 6{:02}.{:06}", fastrand::u8(10..99), fastrand::u32(..1_000_000))
 }
 
-/// Whether no process has these words on its line.
+/// Whether no process has this text in its command line.
 pub(crate) fn is_gone(words: &str) -> bool {
     let left = Command::new("pgrep").args(["-f", words]).output().unwrap();
     left.stdout.is_empty()

@@ -30,12 +30,12 @@ async fn one_job_goes_from_the_command_line_to_its_result_without_a_worker() {
     assert_eq!((&result["exit_code"], &result["result"]["result"]), (&json!(0), &json!("hello there")));
     let log = rig.ok(&["logs", id]);
     assert!(log.contains("say hello") && log.contains("hello there"), "{log}");
-    // The same again is the same bytes, also for who follows.
+    // The log is the same bytes on every read, also with `-f`.
     assert_eq!(rig.ok(&["logs", id, "-f"]), log);
     assert_eq!(rig.model.refusals(), Vec::<String>::new());
 }
 
-/// What a job prints of its secrets is in no file of the store.
+/// A secret that a job prints is in no file of the store.
 async fn check_secrets(kind: Kind) {
     let Some(rig) = FleetRig::on(kind, json!([])).await else { return };
     let value = "zebra-9f8e7d6c5b4a-quagga";
@@ -86,7 +86,7 @@ async fn check_secrets(kind: Kind) {
         [rig.ok(&["logs", &id]), rig.ok(&["show", &id]), rig.ok(&["results", &id, "--json"])].concat();
     assert!(shown.contains("«secret:DEPLOY_CODE»") && !shown.contains(value), "{shown}");
     let mut seen = 0;
-    // What the worker itself prints and leaves counts too.
+    // Includes the worker's own output and files.
     rig.until("the worker has tidied up", || {
         std::fs::read_to_string(rig.path("w.log")).unwrap_or_default().contains(&format!("{id}: done"))
     })
@@ -151,7 +151,7 @@ async fn files_of_jobs_are_taken_whole_once_or_not_at_all() {
     assert!(first.contains("\"queued\":3") && first.contains("\"done\":3"), "{first}");
     let again = rig.ok(&["map", "jobs.csv", "-p", "do {repo}", "--wait", "--json"]);
     assert!(again.contains("\"queued\":0,\"known\":3"), "{again}");
-    // A stage that does not work lets nothing follow.
+    // If a stage fails, the next one does not start.
     rig.haft.write("staged.yaml", "batch: staged\nrollout: [1, 100%]\ndefaults: {check: 'test -e never'}\njobs:\n  - {repo: a}\n  - {repo: b}\n");
     let staged = rig.run(&["map", "staged.yaml", "-p", "do {repo}"]);
     assert_eq!(staged.status.code(), Some(1), "{}", String::from_utf8_lossy(&staged.stderr));
@@ -186,7 +186,7 @@ async fn a_job_is_cancelled_wherever_it_is_and_others_see_nothing() {
     assert!(log.contains("interrupted"), "{log}");
 }
 
-/// Nobody spends more than the batch has.
+/// The jobs of a batch together do not exceed its budget.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_budget_is_shared_by_all_jobs_of_a_batch() {
     let rig = FleetRig::new(json!([{"times": "always", "delay_ms": 30, "reply": [{"text": "yes"}]}])).await;
@@ -206,7 +206,7 @@ async fn a_budget_is_shared_by_all_jobs_of_a_batch() {
     assert_eq!(refused.count(), 8 - done, "{jobs:?}");
 }
 
-/// Who may submit may not read, and a delivery that comes three times is one job.
+/// A client that may submit may not read, and a delivery sent three times creates one job.
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_come_over_http_once() {
     use tokio::io::AsyncBufReadExt as _;
@@ -249,7 +249,7 @@ async fn jobs_come_over_http_once() {
     assert_eq!(read.status().as_u16(), 405);
 }
 
-/// What is said to a run is heard once, also by who takes over.
+/// A message to a job is delivered once, also after a takeover by another worker.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_said_to_a_run_is_heard_once() {
     let rig = FleetRig::new(json!([])).await;
@@ -277,7 +277,7 @@ async fn what_is_said_to_a_run_is_heard_once() {
     assert_eq!(result["result"]["result"], "quick");
 }
 
-/// One job file means the same on every engine, but for ids and times.
+/// A job file gives the same result on every store engine, except for ids and times.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_job_file_comes_out_the_same_on_every_engine() {
     let mut seen: Vec<(Kind, Vec<Value>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! What bounds jobs: disk, money, results that are too large, keys of providers.
+//! Limits of jobs: disk, money, size of results, provider keys.
 
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ async fn budgets_warn_once_before_they_are_spent() {
     std::fs::write(&config, json!({"tenant_usd": 0.5}).to_string()).unwrap();
     let _worker = rig.worker("a", &["--slots", "1", "--config", config.to_str().unwrap()]);
     rig.until("a worker is there", || rig.worker_said("a").contains("waits")).await;
-    // A request to this model sets some eight cents aside and costs three or four.
+    // A request to this model reserves about eight cents and costs three or four.
     let model = ["--model", "claude-opus-4-5"];
     let own = rig.submit("one", &[&["--max-usd", "0.1"][..], &model].concat());
     rig.until("it ends", || rig.state(&own) == "done").await;
@@ -61,14 +61,14 @@ async fn budgets_warn_once_before_they_are_spent() {
     let spent = rig.worker_said("a");
     assert!(spent.contains("% of the budget of the batch jobs-"), "{spent}");
     assert_eq!(warned("the budget of the tenant"), 0, "{spent}");
-    // The tenant's comes to its end with other batches.
+    // The tenant's budget is used up by further batches.
     rig.run(&[&["map", "jobs.csv", "-p", "again {repo}", "--wait"][..], &model].concat());
     let said = rig.worker_said("a");
     assert_eq!(said.matches("of the budget of the tenant default are").count(), 1, "{said}");
 }
 
-/// What was too large to show is there for whoever goes on elsewhere, and in the log
-/// under a name that holds anywhere.
+/// A result too large to show is available to the next worker, and in the log under a name that does not
+/// depend on the machine.
 #[tokio::test(flavor = "multi_thread")]
 async fn large_results_go_along_to_another_worker() {
     let rig = FleetRig::new(json!([])).await;
@@ -98,7 +98,7 @@ async fn large_results_go_along_to_another_worker() {
     let log = rig.ok(&["logs", &id]);
     let named = log.split("lines; the file ").nth(1).unwrap().split(" has them").next().unwrap().to_owned();
     assert!(named.starts_with("blob:"), "{named}");
-    // Also the part that was not shown.
+    // Includes the part that was not shown.
     let is_whole =
         |text: &str| text.contains("line 2000 of a long text") && text.contains("the very last line");
     let shown = rig.ok(&["show", &named]);
@@ -111,7 +111,7 @@ async fn large_results_go_along_to_another_worker() {
     assert!(is_whole(&std::fs::read_to_string(&path).unwrap()), "{path}");
     std::fs::write(rig.path("go"), "").unwrap();
     rig.until("it ends", || rig.state(&id) == "done").await;
-    // Another run that is told of it has it as a file, too, and its log names it as before.
+    // Another job that gets the name also has the file, and its log has the same name.
     let wait = json!({"when": {"last_user": "look into"}, "reply": [bash(&wait.replace("began", "again"))]});
     rig.model.push(serde_json::from_value(wait).unwrap());
     std::fs::remove_file(rig.path("go")).unwrap();
@@ -126,7 +126,7 @@ async fn large_results_go_along_to_another_worker() {
     assert_eq!(rig.model.refusals(), Vec::<String>::new());
 }
 
-/// A model that meets the name of a blob reads it under that name, if its tenant has it.
+/// A model can read a blob under its name if the blob belongs to the tenant.
 #[tokio::test(flavor = "multi_thread")]
 async fn blobs_are_read_by_their_names() {
     let rig = FleetRig::new(json!([])).await;
@@ -155,14 +155,13 @@ async fn blobs_are_read_by_their_names() {
         rig.until("it ends", || rig.state(&id) == "done").await;
         let told = rig.model.requests().last().unwrap().json()["messages"].to_string();
         assert!(told.contains(want), "{name}: {told}");
-        // What was asked for stays in the log as it was said.
+        // The log has the path as the model wrote it.
         assert!(rig.ok(&["logs", &id]).contains(&format!("\"file_path\":\"{name}\"")), "{name}");
     }
     assert_eq!(rig.model.refusals(), Vec::<String>::new());
 }
 
-/// What a key takes is shared by all sessions, and a provider that says when to come
-/// back is left alone by all of them.
+/// All sessions share a key's rate limit, and a `retry-after` of the provider pauses all of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_shared_and_one_refusal_stops_everybody() {
     let rig = FleetRig::new(json!([
@@ -187,14 +186,14 @@ async fn a_key_is_shared_and_one_refusal_stops_everybody() {
     let requests = rig.model.requests();
     let refused: Vec<_> = requests.iter().filter(|it| it.status == 429).collect();
     assert_eq!(refused.len(), 1, "{} requests", requests.len());
-    // Whoever was on the way when it came is through; then nobody asks until it is over.
+    // Requests already sent when the refusal came are allowed; then none until the pause is over.
     let at = refused[0].answered.unwrap_or(refused[0].received).as_secs_f64();
     let early = requests.iter().filter(|it| {
         let received = it.received.as_secs_f64();
         at + 10.0 < received && received < at + 19.5
     });
     assert_eq!(early.count(), 0, "asked although the provider said when to come back");
-    // Two a second for all, and what is drawn ahead.
+    // Two requests per second in total, plus what sessions reserved ahead.
     let (first, last) = (requests[0].received, requests[requests.len() - 1].received);
     let most = (last - first).as_secs_f64() * 2.0 + 2.0 * 4.0 + 1.0;
     #[allow(clippy::cast_precision_loss, reason = "a handful")]
@@ -202,8 +201,8 @@ async fn a_key_is_shared_and_one_refusal_stops_everybody() {
     assert!(were <= most, "{were} requests in {:?}", last - first);
 }
 
-/// Jobs start behind those they need, on workers that have what they ask for; one that
-/// fails takes those with it that need it.
+/// Jobs start after the jobs they need, on workers with the required resources. A failed job fails those
+/// that need it.
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_start_when_what_they_need_is_there() {
     let rig = FleetRig::new(json!([
@@ -255,7 +254,7 @@ async fn jobs_start_when_what_they_need_is_there() {
     );
     let _other = rig.worker("b", &["--gpu", "2"]);
     rig.until("the other worker has it", || of("large")["state"] == "done").await;
-    // One by one.
+    // One at a time.
     let first = rig.submit("one", &["--cpu", "1"]);
     let second = rig.submit("two", &["--needs", &first]);
     rig.until("both end", || rig.state(&second) == "done").await;

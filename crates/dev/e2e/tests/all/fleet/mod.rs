@@ -1,5 +1,4 @@
-//! Jobs of a fleet with real workers, a strict model, and a store in one file or on
-//! a server.
+//! Fleet jobs with real workers, a strict mock model, and a store in a file or on a server.
 #![allow(clippy::print_stderr, reason = "test code")]
 
 mod clocks;

@@ -1,4 +1,4 @@
-//! Lines to an engine that are cut while others follow, tick and work.
+//! Interrupted connections to the store while clients follow, tick and work.
 
 use std::{
     io::Read as _,
@@ -19,7 +19,7 @@ use crate::fleet::{
     support::servers::Kind,
 };
 
-/// A way to an engine that can be cut: connections end, and new ones are refused.
+/// A TCP proxy that can be cut: it closes connections and refuses new ones.
 struct CutLine {
     address: SocketAddr,
     is_cut: Arc<AtomicBool>,
@@ -60,7 +60,7 @@ impl CutLine {
     }
 }
 
-/// The address of a rig's engine by another way.
+/// A proxy to a rig's server, and its address.
 async fn another_way(rig: &FleetRig) -> (CutLine, String) {
     let target = rig.store.split("://").nth(1).unwrap().split('@').next_back().unwrap();
     let target = target.split('/').next().unwrap().to_owned();
@@ -73,8 +73,8 @@ fn push(rig: &FleetRig, turns: impl IntoIterator<Item = Value>) {
     turns.into_iter().for_each(|turn| rig.model.push(serde_json::from_value(turn).unwrap()));
 }
 
-/// 19: a follower whose line is cut again and again sees the same bytes, and the run does
-/// not wait for it.
+/// Scenario 19: a follower that is disconnected repeatedly reads the same bytes, and the job does not
+/// wait for it.
 async fn check_follower(kind: Kind) {
     let Some(rig) = FleetRig::on(kind, json!([])).await else { return };
     let (line, address) = another_way(&rig).await;
@@ -95,14 +95,14 @@ async fn check_follower(kind: Kind) {
     let mut follower = rig.command(&["logs", &id, "-f"]);
     let mut follower = follower.env("HAFT_FLEET", &address).stdout(Stdio::piped()).spawn().unwrap();
     let (mut heard, mut output) = (vec![0; 1], follower.stdout.take().unwrap());
-    // Whoever has not reached the engine yet cannot lose it.
+    // Wait until the follower has connected, or the cut has no effect.
     tokio::task::block_in_place(|| output.read_exact(&mut heard).unwrap());
     for number in 1..=4 {
         rig.until("the step runs", || rig.path(&format!("began-{number}")).exists()).await;
         line.cut();
         std::fs::write(rig.path(&format!("go-{number}")), "").unwrap();
         if number < 4 {
-            // The run goes on while nobody can follow it.
+            // The job continues without followers.
             rig.until("the next step runs", || rig.path(&format!("began-{}", number + 1)).exists()).await;
         }
         line.heal();
@@ -125,9 +125,8 @@ async fn a_follower_whose_line_is_cut_misses_nothing_on_postgres() {
     check_follower(Kind::Postgres).await;
 }
 
-/// 23 and 7: two workers tick, one of them is cut off for longer than its lease. Each slot
-/// is one job; the one that was cut off stops before others take over, and nothing runs
-/// twice.
+/// Scenarios 23 and 7: one of two workers is disconnected for longer than its lease. Each slot creates
+/// one job, the disconnected worker stops before others take over, and no call runs twice.
 async fn check_cut_worker(kind: Kind) {
     let Some(rig) = FleetRig::on(kind, json!([])).await else { return };
     let (line, address) = another_way(&rig).await;
@@ -164,7 +163,7 @@ async fn check_cut_worker(kind: Kind) {
     std::fs::write(rig.path("go"), "").unwrap();
     line.heal();
     let whole = rig.ok(&["logs", &id]);
-    // Whoever was cut off is back, and works on what comes.
+    // The worker is connected again and takes jobs.
     let before = rig.worker_said("a").matches(": taken").count();
     rig.until("it is back", || before < rig.worker_said("a").matches(": taken").count()).await;
     rig.ok(&["schedule", "often", "--remove"]);

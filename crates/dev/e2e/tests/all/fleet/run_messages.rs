@@ -1,4 +1,4 @@
-//! Runs that speak with each other, and with whoever answers them.
+//! Jobs that send messages to each other and to users.
 
 use haft_fleet::job_file::job_id;
 use haft_fleet_store::{FleetAddress, FleetStore, RunId};
@@ -28,18 +28,18 @@ async fn messages_between_runs_are_heard_once_on_postgres() {
     check_messages(Kind::Postgres).await;
 }
 
-/// 27: agents on four workers send each other a hundred messages each; one worker is killed
-/// in the middle of its own. Each message is heard once, in order.
+/// Scenario 27: agents on four workers send each other a hundred messages each, and one worker is killed
+/// while it sends. Each message is delivered once, in order.
 async fn check_messages(kind: Kind) {
     const EACH: usize = 100;
     let Some(rig) = FleetRig::on(kind, json!([])).await else { return };
     let ids: Vec<String> = (0..4).map(|number| job_id("default", &format!("key/agent-{number}"))).collect();
     let go = rig.path("go").display().to_string();
     let wait = format!("{}; echo done-step-1", until_there(&go));
-    // Nobody writes to a run that is not there yet.
+    // Wait until all jobs exist: a message to a missing job fails.
     let all_there = rig.path("all-there").display().to_string();
-    // The first rule that fits answers. Messages may come with the result that makes an
-    // agent send its own, and the prompt stays the last text of a user without them.
+    // The first matching rule answers. Messages may arrive together with the result that starts an
+    // agent's sending; without messages the prompt stays the last user text.
     let done = json!({"when": {"tool_result": {"regex": "done-step-1|may be done in part|outcome unknown"}},
         "times": "always", "reply": [{"text": "and on"}]});
     push(&rig, [done]);
@@ -52,7 +52,7 @@ async fn check_messages(kind: Kind) {
             })
             .collect();
         reply.push(bash(&wait));
-        // An answer that was on its way when the worker died is asked for again.
+        // The answer that was lost with the worker is requested again.
         let begun =
             json!({"when": {"tool_result": format!("begin-{from}")}, "times": "always", "reply": reply});
         push(&rig, [begun]);
@@ -87,7 +87,7 @@ async fn check_messages(kind: Kind) {
         }
     };
     heard(1, fastrand::usize(1..80)).await;
-    // Whoever has the first agent dies while it sends.
+    // Kill the worker that runs the first agent while it sends.
     let has = |name: &str| rig.worker_said(name).contains(&format!("{}: taken", ids[0]));
     let victim = names.iter().position(|name| has(name)).unwrap();
     workers.remove(victim).kill();
@@ -112,8 +112,8 @@ async fn check_messages(kind: Kind) {
     assert_eq!(rig.model.refusals(), Vec::<String>::new());
 }
 
-/// A run that asks waits, says what it waits for, and goes on with the answer of whoever
-/// gives it first; also after its worker was lost.
+/// A job with a question waits, lists it, and continues with the first answer; also after its worker was
+/// lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn questions_are_listed_and_answered_from_anywhere() {
     let rig = FleetRig::new(json!([])).await;
@@ -140,7 +140,7 @@ async fn questions_are_listed_and_answered_from_anywhere() {
     rig.until("both ask", || asks(&first, "Bash") && asks(&second, "Bash")).await;
     rig.ok(&["say", &second, "not today"]);
     rig.until("the second ends", || rig.jobs()[&second]["state"] != "waiting").await;
-    // Asked again elsewhere, with the answer that comes meanwhile.
+    // The next worker asks again and gets the answer given meanwhile.
     worker.kill();
     rig.ok(&["say", &first, "yes"]);
     let _next = rig.worker("b", &[]);

@@ -1,4 +1,4 @@
-//! Scenarios of many machines, with real workers on one.
+//! Scenarios with many machines, simulated by real workers on one.
 
 use std::process::{Command, Stdio};
 
@@ -16,7 +16,7 @@ async fn store_of(rig: &FleetRig) -> FleetStore {
     FleetStore::open(&FleetAddress::parse(&rig.store).unwrap()).await.unwrap()
 }
 
-/// 12: what is urgent gets the next slot, before thousands that came earlier.
+/// Scenario 12: an urgent job gets the next slot, before thousands of earlier ones.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_urgent_is_next() {
     let rig = FleetRig::new(json!([])).await;
@@ -48,7 +48,7 @@ async fn what_is_urgent_is_next() {
     assert_eq!((before.count(), jobs.len()), (0, 5_002));
 }
 
-/// 12: everything that ran goes down at once; all of it goes on, and nothing is done twice.
+/// Scenario 12: all workers fail at once. All jobs continue, and no call runs twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_runs_survive_the_machine_that_had_them() {
     let rig = FleetRig::new(json!([])).await;
@@ -79,7 +79,7 @@ async fn twenty_runs_survive_the_machine_that_had_them() {
     std::fs::write(rig.path("go"), "").unwrap();
 }
 
-/// 15: a worker that is too old for a log or a job says so, and leaves it to others.
+/// Scenario 15: a worker too old for a log or a job reports that and leaves it to others.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_older_worker_leaves_newer_runs_alone() {
     let rig = FleetRig::new(json!([{"times": "always", "reply": [{"text": "yes"}]}])).await;
@@ -112,7 +112,8 @@ async fn an_older_worker_leaves_newer_runs_alone() {
     assert_eq!(rig.model.count(), 0);
 }
 
-/// 18: a file of many rows whose command was killed is queued whole by the next one.
+/// Scenario 18: `haft fleet map` is killed while it submits a large file; running it again queues every
+/// row once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_map_that_was_killed_goes_on_where_it_was() {
     let rig = FleetRig::new(json!([{"times": "always", "reply": [{"stall": "forever"}]}])).await;
@@ -139,7 +140,7 @@ async fn a_map_that_was_killed_goes_on_where_it_was() {
     assert_eq!((jobs.len(), repos.len()), (5_000, 5_000));
 }
 
-/// 19: whoever follows sees the same bytes, whenever they begin and however slowly they read.
+/// Scenario 19: every follower reads the same bytes, whenever it starts and however slowly it reads.
 #[tokio::test(flavor = "multi_thread")]
 async fn followers_see_the_same_bytes() {
     let rig = FleetRig::new(json!([])).await;
@@ -184,7 +185,7 @@ async fn followers_see_the_same_bytes() {
     assert_eq!(String::from_utf8(rest.stdout).unwrap(), want);
 }
 
-/// 20: a job is cancelled in every state, ends once, leaves no process, and can be taken up again.
+/// Scenario 20: a job cancelled in any state ends once, leaves no process, and can be retried.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_finds_a_job_in_any_state() {
     let rig = FleetRig::new(json!([])).await;
@@ -195,7 +196,7 @@ async fn a_cancel_finds_a_job_in_any_state() {
             json!({"times": "always", "reply": [{"text": "fine after all"}]}),
         ],
     );
-    // Leases are renewed every few minutes: a cancel that waited for that would be late.
+    // Leases are renewed rarely here, so the cancellation must not depend on a renewal.
     let _worker = rig.worker("a", &["--lease", "3600s"]);
     rig.until("a worker is there", || rig.worker_said("a").contains("waits")).await;
     let made = rig.path("setup-began").display().to_string();
@@ -216,14 +217,14 @@ async fn a_cancel_finds_a_job_in_any_state() {
         .await;
     assert_eq!(rig.state(&done), "done");
     rig.until("its processes are gone", || is_gone(&sleep)).await;
-    // The old word does not end the next try.
+    // The earlier cancellation does not end the retry.
     rig.ok(&["retry", &streaming]);
     rig.until("it goes on", || rig.state(&streaming) == "done").await;
     let result: Value = serde_json::from_str(rig.ok(&["results", &streaming, "--json"]).trim()).unwrap();
     assert_eq!(result["result"]["result"], "fine after all");
 }
 
-/// 21: changes from before a takeover can be taken back after it.
+/// Scenario 21: changes made before a takeover can be undone after it.
 #[tokio::test(flavor = "multi_thread")]
 async fn earlier_changes_are_undone_where_the_run_went() {
     let rig = FleetRig::new(json!([])).await;
@@ -265,7 +266,8 @@ async fn earlier_changes_are_undone_where_the_run_went() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "one\n", "{undone:?}");
 }
 
-/// 27: what many say to many is heard once and in order, also by a run that lost its worker.
+/// Scenario 27: messages from many senders are delivered once and in order, also to a job that lost its
+/// worker.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn four_senders_are_heard_by_four_runs_in_order() {
     const EACH: usize = 25;

@@ -1,4 +1,4 @@
-//! Workers that are killed, paused, asked to end: others go on, and no call runs twice.
+//! Workers that are killed, paused or stopped: others take over, and no call runs twice.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use crate::fleet::{
     support::servers::Kind,
 };
 
-/// A command that ends every `haft` it descends from.
+/// A command that kills every `haft` process among its ancestors.
 const KILLS_WORKER: &str = "p=$$; while [ $p -gt 1 ]; do if [ \"$(cat /proc/$p/comm)\" = haft ]; then kill -9 $p; fi; \
                             p=$(sed -n 's/^PPid:[[:space:]]*//p' /proc/$p/status); done";
 
@@ -50,7 +50,7 @@ async fn check_kill(kind: Kind, point: &str) {
     }
     let then = match point {
         "while it ran" => format!("touch {began} && sleep 600"),
-        // The worker is gone before it could hear of the end.
+        // The worker dies before it learns that the command ended.
         "after its effect" => KILLS_WORKER.to_owned(),
         _ => String::from("echo done-step-1"),
     };
@@ -62,7 +62,7 @@ async fn check_kill(kind: Kind, point: &str) {
         json!({"when": {"tool_result": "done-step-1"}, "times": "always", "reply": [{"text": "finished"}]}),
         json!({"when": {"tool_result": {"regex": "may be done in part|outcome unknown"}}, "times": "always",
                "reply": [{"text": "not sure"}]}),
-        // An answer that was on its way when the worker died is asked for again.
+        // The answer that was lost with the worker is requested again.
         json!({"when": {"last_user": {"regex": "^go"}}, "times": "always", "reply": [bash(&rig.effect(&then))]}),
     ] {
         rig.model.push(serde_json::from_value(turn).unwrap());
@@ -102,12 +102,12 @@ async fn check_kill(kind: Kind, point: &str) {
     assert_eq!(rig.model.refusals(), Vec::<String>::new(), "{point}");
     let told = rig.model.requests().last().unwrap().json()["messages"].to_string();
     match point {
-        // All was said: nobody is asked again.
+        // The answer was complete: no further request.
         "while it was checked" => assert_eq!(rig.model.count(), 2, "{told}"),
         _ => assert!(told.contains("This session was moved to another worker"), "{point}: {told}"),
     }
     assert_eq!(result["owners"].as_array().unwrap().len(), 2, "{point}: {result}");
-    // What the killed worker asked counts; the answer that was cut off was never there.
+    // Requests of the killed worker count; the interrupted answer is requested again.
     let cut = usize::from(point == "after its result");
     assert_eq!(result["requests"], json!(rig.model.count() - cut), "{point}: {result}");
     assert!(
@@ -134,7 +134,7 @@ async fn a_worker_that_slept_through_its_lease_stops() {
     let store = FleetStore::open(&FleetAddress::parse(&rig.store).unwrap()).await.unwrap();
     loop {
         sleeper.signal("STOP");
-        // Stopped while it writes, it holds the file of the store, and nobody gets on.
+        // A worker stopped during a write holds the lock of the store file and would block the others.
         let writes = store.clockwork.count(String::from("probe"), 1, None);
         if tokio::time::timeout(std::time::Duration::from_secs(5), writes).await.is_ok_and(|it| it.is_ok()) {
             break;
@@ -191,7 +191,7 @@ async fn no_call_runs_twice_however_often_workers_are_killed() {
         let counts = store.queue.counts(JobFilter::default()).await.unwrap();
         counts.of(JobState::Done) + counts.of(JobState::Parked)
     };
-    // However many there are: something has to happen again and again.
+    // There is no limit on the total time; only progress is required.
     let mut last = (0, 0, std::time::Instant::now());
     let mut goes_on = |effects: usize, ended: u64| {
         if (last.0, last.1) != (effects, ended) {
@@ -203,7 +203,7 @@ async fn no_call_runs_twice_however_often_workers_are_killed() {
         );
     };
     for number in 0..kills {
-        // Killed at another place each time.
+        // Kill after a different number of calls each time.
         let enough = rig.effects().len() + 1 + number % 3;
         loop {
             let (effects, ended) = (rig.effects().len(), ended().await);
@@ -324,7 +324,7 @@ async fn a_job_that_kills_its_workers_is_set_aside_with_its_last_words() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     let job = rig.jobs()[&bad].clone();
-    // A machine that is too busy to renew a lease counts as a death too.
+    // If a busy machine fails to renew a lease, that counts as a lost worker, too.
     assert!((1..=3).contains(&deaths) && job["lost"] == 3, "{deaths}: {job}");
     assert!(job["reason"].as_str().unwrap().contains("workers"), "{job}");
     assert!(job["reason"].as_str().unwrap().contains("The last lines"), "{job}");

@@ -1,4 +1,4 @@
-//! Jobs whose files are on a tool host; machines that start anew.
+//! Jobs with their files on a tool host; machines that reboot.
 
 use std::{os::unix::fs::PermissionsExt as _, path::PathBuf, process::Command};
 
@@ -17,7 +17,7 @@ fn push(rig: &FleetRig, turns: impl IntoIterator<Item = Value>) {
     turns.into_iter().for_each(|turn| rig.model.push(serde_json::from_value(turn).unwrap()));
 }
 
-/// A far machine, and in the place of `ssh` a program that leads there.
+/// A remote machine, reached through a fake `ssh`.
 fn far_machine(rig: &mut FleetRig) -> Haft {
     let far = Haft::new();
     far.write_home(".haft/settings.json", &json!({"permissions": {"allow": ["Bash"]}}).to_string());
@@ -36,8 +36,8 @@ fn far_machine(rig: &mut FleetRig) -> Haft {
     far
 }
 
-/// 2: a worker is killed in the middle of a command on a tool host. The next one waits for
-/// the same process and has its result.
+/// Scenario 2: a worker is killed during a command on a tool host. The next worker waits for the same
+/// process and gets its result.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_on_a_host_outlives_the_worker_that_asked_for_it() {
     let mut rig = FleetRig::new(json!([])).await;
@@ -78,7 +78,7 @@ async fn a_command_on_a_host_outlives_the_worker_that_asked_for_it() {
     );
     assert_eq!(result["owners"].as_array().unwrap().len(), 2);
     assert_eq!(rig.model.refusals(), Vec::<String>::new());
-    // What is about files of the worker makes no sense there, and is refused.
+    // Options about the worker's files make no sense with a tool host and are rejected.
     let wrong =
         json!({"batch": "far2", "jobs": [{"prompt": "go", "workspace": {"host": host}, "check": "true"}]});
     rig.haft.write("wrong.json", &wrong.to_string());
@@ -87,7 +87,7 @@ async fn a_command_on_a_host_outlives_the_worker_that_asked_for_it() {
     far.run(&["tool-host", "--stop"], "");
 }
 
-/// A worker in a mount namespace where the machine has been started anew.
+/// A worker in a mount namespace with another boot id, as after a reboot.
 fn worker_of_another_boot(rig: &FleetRig, name: &str) -> Option<WorkerProcess> {
     let boot = rig.path("boot_id");
     std::fs::write(&boot, "5d4c3b2a-0000-4000-8000-00000000beef\n").unwrap();
@@ -116,8 +116,8 @@ fn worker_of_another_boot(rig: &FleetRig, name: &str) -> Option<WorkerProcess> {
     ))
 }
 
-/// 12: the machine goes down with twenty runs and comes up again. Nobody waits for leases
-/// of workers that cannot be there any more, and nothing is done twice.
+/// Scenario 12: the machine reboots with twenty jobs. Leases of workers from before the reboot are not
+/// waited for, and no call runs twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_runs_go_on_after_a_reboot() {
     let rig = FleetRig::new(json!([])).await;
@@ -131,7 +131,7 @@ async fn twenty_runs_go_on_after_a_reboot() {
             json!({"times": "always", "reply": [bash(&rig.effect(&wait))]}),
         ],
     );
-    // Ten minutes: longer than anybody waits here.
+    // Ten minutes: longer than the test would wait.
     let worker = rig.worker("a", &["--slots", "20", "--lease", "600s"]);
     rig.until("a worker is there", || rig.worker_said("a").contains("waits")).await;
     let rows: String = (0..20).map(|number| format!("r{number}\n")).collect();

@@ -1,4 +1,4 @@
-//! What is asked of the kernel, by `strace`.
+//! Counts system calls with `strace`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -34,8 +34,8 @@ const ABOUT_FILES: &[&str] = &[
 ];
 const ABOUT_PROCESSES: &[&str] = &["clone", "clone3", "execve", "fork", "vfork"];
 const OF_THE_MACHINE: &[&str] = &["\"/proc", "</proc", "\"/sys", "</sys"];
-/// Places of settings. They are looked at again from time to time, so the number of looks
-/// depends on how fast the machine is; the first look at each place counts.
+/// Paths of settings files. They are checked again from time to time, so the number of checks depends on
+/// the machine's speed; only the first check of each path counts.
 const SETTINGS: &[&str] = &[
     "/.claude.json\"",
     "/.mcp.json\"",
@@ -51,25 +51,26 @@ const READING: &[&str] = &["copy_file_range", "pread64", "preadv", "preadv2", "r
 const WRITING: &[&str] = &["copy_file_range", "pwrite64", "pwritev", "pwritev2", "write", "writev"];
 const SENDING: &[&str] = &["sendmsg", "sendto", "write", "writev"];
 
-/// What a run, or a turn, asked of the kernel.
+/// System calls of a run, or of a turn.
 #[derive(Clone, Copy, Debug, Default)]
 struct Asked {
-    /// Calls about files.
+    /// System calls on files.
     files: f64,
-    /// Processes that were made, and programs that were begun.
+    /// Processes created, and programs executed.
     processes: f64,
     /// Bytes read from files.
     read: f64,
     /// Bytes written to files.
     written: f64,
-    /// Bytes sent to others.
+    /// Bytes sent over sockets.
     sent: f64,
 }
 
 impl Asked {
     fn of(trace: &str) -> Self {
         let mut asked = Self::default();
-        // What is written in two lines has the descriptor in the first and the result in the second.
+        // strace splits an interrupted call into two lines: the first has the descriptor, the second the
+        // result.
         let mut begun: HashMap<(&str, &str), bool> = HashMap::new();
         let mut settings_seen: HashSet<(&str, &str)> = HashSet::new();
         for line in trace.lines() {
@@ -82,7 +83,7 @@ impl Asked {
             let resumed = said.strip_prefix("<... ").and_then(|it| it.split_once(" resumed>"));
             let (name, is_file) = match (resumed, said.split_once('(')) {
                 (Some((name, _)), _) => (name, begun.remove(&(process, name)).unwrap_or_default()),
-                // What there is to see of processes and devices depends on the machine.
+                // The number of processes and devices visible here depends on the machine.
                 (None, Some((_, rest))) if OF_THE_MACHINE.iter().any(|it| rest.contains(it)) => continue,
                 (None, Some((name, rest))) => {
                     let place = rest.split('"').nth(1).unwrap_or_default();
@@ -91,7 +92,7 @@ impl Asked {
                         continue;
                     }
                     let is_file = rest.split_once('<').is_some_and(|(_, path)| path.starts_with('/'));
-                    // Threads come when there is work at the same time, which is chance.
+                    // The number of threads depends on timing.
                     if !rest.contains("CLONE_THREAD") {
                         asked.begin(name);
                     }

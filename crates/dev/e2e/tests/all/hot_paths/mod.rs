@@ -1,9 +1,8 @@
-//! What a start and turns cost, counted: calls of the kernel about files,
-//! processes, bytes read, written and sent, instructions and allocations.
-//! Counts are the same on a fast and on a busy machine, so they can fail.
+//! Cost of a start and of turns, counted: system calls on files, processes, bytes read, written and
+//! sent, instructions, allocations. Counts do not depend on the load of the machine, so a test can fail
+//! on them.
 //!
-//! A row that became cheaper is lowered; one that became dearer by more than a
-//! tenth is a decision, not an accident.
+//! If a count drops, lower its row. An increase by more than a tenth must be a deliberate decision.
 #![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 mod kernel;
@@ -16,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::common::Haft;
 
-/// What a model asks for in a turn.
+/// The tool call of turn N.
 type CallOfTurn = fn(usize) -> (&'static str, Value);
 
 fn read(turn: usize) -> (&'static str, Value) {
@@ -36,7 +35,7 @@ fn echo(turn: usize) -> (&'static str, Value) {
     ("Bash", json!({"command": format!("echo {turn}")}))
 }
 
-/// Something counted, and what it was when it was counted last.
+/// A measured count and its reference value.
 struct Count {
     unit: &'static str,
     found: f64,
@@ -48,7 +47,7 @@ impl Count {
         Self { unit, found, was }
     }
 
-    /// Panics if it is more than a tenth above what it was.
+    /// Panics if the count is more than 10 % above its reference.
     #[track_caller]
     fn check(&self, what: &str) {
         let Self { unit, found, was } = self;
@@ -59,8 +58,8 @@ impl Count {
     }
 }
 
-/// Runs `haft -p` below a program that counts, through a Read and so many turns.
-/// What it counts goes to `counts`.
+/// Runs `haft -p` under a counting program, with one Read and this many turns. The counter writes to
+/// `counts`.
 async fn run_below(
     counter: &[&str],
     turns: usize,
@@ -85,7 +84,7 @@ async fn run_below(
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", haft.home())
         .env("ANTHROPIC_API_KEY", "key")
-        // Valgrind does not survive that a process is started.
+        // valgrind fails when the program starts a process.
         .env("HAFT_NO_LOGIN_SHELL", "1")
         .env("ANTHROPIC_BASE_URL", model.url())
         .stdin(Stdio::null())
@@ -97,7 +96,7 @@ async fn run_below(
     std::fs::read(counted).unwrap()
 }
 
-/// Whether this program can count here.
+/// Whether this counting program works on this machine.
 fn counts_here(program: &str, args: &[&str]) -> bool {
     let works = std::process::Command::new(program).args(args).arg("true").stderr(Stdio::null()).status();
     let works = works.is_ok_and(|status| status.success());

@@ -1,4 +1,4 @@
-//! Instructions and allocations of the program itself, by `valgrind`.
+//! Counts instructions and allocations of the program with `valgrind`.
 
 use serde_json::{Value, json};
 
@@ -6,25 +6,24 @@ use super::{CallOfTurn, Count, counts_here, edit, read, run_below};
 
 const ALLOCATING: &[&str] = &["aligned_alloc", "calloc", "malloc", "posix_memalign", "realloc"];
 
-/// What a run, or a turn, did.
+/// Work of a run, or of a turn.
 #[derive(Clone, Copy, Debug)]
 struct Done {
-    /// Instructions, in millions.
     instructions: f64,
-    /// Pieces of memory that were asked for.
+    /// Number of allocations.
     allocations: f64,
 }
 
 impl Done {
-    /// Reads a profile: the sum at its end, and how often the allocator of the
-    /// system was called.
+    /// Parses a callgrind profile: the total at its end, and the number of calls of the system
+    /// allocator.
     fn of(profile: &str) -> Self {
         let total =
             profile.lines().find_map(|line| line.strip_prefix("totals: ").or(line.strip_prefix("summary: ")));
         let mut asking = Vec::new();
         let (mut allocations, mut is_asked) = (0.0, false);
         for line in profile.lines() {
-            // `cfn=(7) malloc`, and only `cfn=(7)` from then on.
+            // `cfn=(7) malloc` at first, and only `cfn=(7)` afterwards.
             let named = line.split_once("fn=").filter(|(before, _)| ["", "c"].contains(before));
             if let Some((before, named)) = named {
                 let (id, name) = named.split_once(' ').unwrap_or((named, ""));
@@ -53,8 +52,8 @@ async fn done(turns: usize, call: CallOfTurn) -> Done {
     Done::of(&String::from_utf8_lossy(&profile.await))
 }
 
-/// Calls of commands that nobody allows: they are read and judged. What starts
-/// processes does not work below this counter.
+/// Commands that are denied: they are parsed and evaluated. Commands that run do not work under
+/// valgrind.
 fn denied(turn: usize) -> (&'static str, Value) {
     ("Bash", json!({"command": format!("mv f{turn}.txt moved && chmod +x moved | tee log")}))
 }

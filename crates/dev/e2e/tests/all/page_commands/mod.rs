@@ -1,6 +1,6 @@
-//! Every command of the program that the pages name is run, against a scripted model, in a
-//! project in which there is something to see. `table.rs` says what stands for a placeholder,
-//! which commands answer with another exit code, and which cannot be run and why.
+//! Runs every command in the documentation pages against a scripted model, in a project with a session
+//! to show. `table.rs` has the values of placeholders, the expected exit codes, and the commands that
+//! cannot be run, with the reason.
 
 mod table;
 
@@ -17,14 +17,14 @@ use serde_json::{Value, json};
 use self::table::{How, TABLE};
 use crate::common::Haft;
 
-/// Pages that `crate::readme` types word by word, and one that is what `--help` says.
+/// Pages that `crate::readme` runs, and the generated help page.
 const ELSEWHERE: &[&str] = &["docs/start/tutorial.md", "docs/reference/cli.md"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-/// The pages by their path in the repository, and their texts.
+/// The pages: path in the repository, and text.
 fn pages() -> Vec<(String, String)> {
     let mut names = ["README.md", "CONTRIBUTING.md", "AGENTS.md"].map(String::from).to_vec();
     pages_below("docs", &mut names);
@@ -34,7 +34,7 @@ fn pages() -> Vec<(String, String)> {
     names.into_iter().map(|name| (name.clone(), text(&name))).collect()
 }
 
-/// The Markdown files of a directory and of those in it.
+/// Collects the Markdown files of a directory, recursively.
 fn pages_below(dir: &str, names: &mut Vec<String>) {
     for entry in std::fs::read_dir(root().join(dir)).unwrap().map(|it| it.unwrap()) {
         let name = format!("{dir}/{}", entry.file_name().to_string_lossy());
@@ -46,8 +46,8 @@ fn pages_below(dir: &str, names: &mut Vec<String>) {
     }
 }
 
-/// The commands of a page, with their lines: whole lines of shell blocks, and what stands in
-/// backticks and begins with the program's name, or hands something to it.
+/// The commands of a page with their line numbers: lines of shell blocks, and text in backticks that
+/// begins with `haft` or pipes into it.
 fn commands(text: &str) -> Vec<(usize, String)> {
     let (mut found, mut block) = (Vec::new(), None);
     for (at, line) in text.lines().enumerate() {
@@ -62,7 +62,7 @@ fn commands(text: &str) -> Vec<(usize, String)> {
             None => line.split('`').skip(1).step_by(2).collect(),
         };
         for part in parts {
-            // What follows two blanks explains.
+            // After two spaces comes an explanation.
             let part = part.trim().trim_start_matches("$ ").split("  ").next().unwrap_or_default();
             let part = part.split(" #").next().unwrap_or_default().trim();
             if part.starts_with("haft ") || part.contains("| haft ") {
@@ -73,14 +73,13 @@ fn commands(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// How a command of a page is run: as it stands, unless the table says otherwise.
+/// How to run a command of a page: unchanged, unless the table says otherwise.
 fn how(command: &str) -> How {
     let row = TABLE.iter().find(|(named, _)| *named == command);
     row.map_or(How::AsItStands, |(_, how)| *how)
 }
 
-/// A project with a session, a change that can be taken back, a recording, a plugin, a
-/// trigger and a table of jobs.
+/// A project with a session, an undoable change, a recording, a plugin, a trigger and a table of jobs.
 struct Project {
     haft: Haft,
     model: String,
@@ -118,7 +117,7 @@ impl Project {
         project
     }
 
-    /// A shell in the project that finds the program and the model.
+    /// A shell in the project with the program and the model configured.
     fn command(&self, line: &str) -> Command {
         let bin = self.haft.dir.path().join("bin");
         let rest = std::env::var_os("PATH").unwrap();
@@ -135,7 +134,7 @@ impl Project {
         self.command(line).output().unwrap()
     }
 
-    /// Runs a server until it says this, and ends it.
+    /// Runs a server until it prints `words`, and stops it.
     fn serve(&self, line: &str, words: &str) -> Result<(), String> {
         let mut command = self.command(&format!("exec {line} 2>&1"));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -154,7 +153,7 @@ impl Project {
         Ok(())
     }
 
-    /// What is wrong with a command of a page, if anything is.
+    /// Runs a command; returns what is wrong, if anything.
     fn problem(&self, command: &str) -> Option<String> {
         let (line, codes): (&str, &[i32]) = match how(command) {
             How::AsItStands => (command, &[0]),
@@ -173,7 +172,7 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// A model that writes a file when it is asked to, and else says yes.
+/// A model that writes a file when asked to, and otherwise answers with text.
 fn script() -> Script {
     let write = Turn::tool("Write", json!({"file_path": "new.txt", "content": "x\n"}));
     Script::from_turns(vec![write, Turn::text("yes").always()])
@@ -196,7 +195,7 @@ async fn commands_of_every_page_work() {
     let not: Vec<_> = TABLE.iter().filter(|(_, how)| matches!(how, How::Not(_))).collect();
     assert!(not.len() <= table::MAX_NOT_RUN, "{} commands are not run", not.len());
 
-    // Each in a project of its own, some at a time.
+    // Four groups in parallel, each command in its own project.
     let shares: Vec<Vec<(String, String)>> =
         (0..4).map(|at| commands_of_pages.iter().skip(at).step_by(4).cloned().collect()).collect();
     let runs = shares.into_iter().map(|share| {
@@ -218,7 +217,7 @@ async fn commands_of_every_page_work() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// What the repository's own commands are called.
+/// The repository's own commands named in the pages exist.
 #[test]
 fn commands_of_the_repository_exist() {
     let source = std::fs::read_to_string(root().join("xtask/src/main.rs")).unwrap();

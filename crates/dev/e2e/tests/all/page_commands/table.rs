@@ -1,22 +1,22 @@
-//! How commands of the pages are run that cannot be run as they stand.
+//! How to run commands of the pages that cannot be run unchanged.
 
-/// How one is run.
+/// How to run a command.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum How {
     AsItStands,
-    /// With something in the place of what stands for something. `$ID` is a session.
+    /// With values for placeholders; `$ID` is a session id.
     As(&'static str),
-    /// The same, and one of these is its exit code.
+    /// Like `As`, with the allowed exit codes.
     Ends(&'static str, &'static [i32]),
-    /// It serves until it is ended; this is what it says when it does.
+    /// A server; it is stopped once it has printed this.
     Serves(&'static str, &'static str),
-    /// It cannot be run here, and why.
+    /// It cannot be run here; the reason.
     Not(&'static str),
 }
 
 use How::{As, Ends, Not, Serves};
 
-/// The list of commands that are not run does not grow unnoticed.
+/// Limits the number of commands that are not run.
 pub(super) const MAX_NOT_RUN: usize = 15;
 
 const TERMINAL: &str = "a conversation needs a terminal: `terminal.rs` has one";

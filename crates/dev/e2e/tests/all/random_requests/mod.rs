@@ -1,10 +1,10 @@
-//! Random sessions of the real program against the strict server, on three wires: the
-//! server breaks off, fails, forgets its window and counts in its own way; the program
-//! is killed and goes on. No session ends, every prompt gets its answer, and no
-//! request is refused for anything but its length.
+//! Random sessions of the real program against the strict mock server, in three wire formats: the server
+//! drops connections, fails, changes its context window and counts tokens its own way; the program is
+//! killed and resumed. No session fails, every prompt gets an answer, and no request is refused except
+//! for its length.
 //!
-//! `HAFT_SOAK_REQUESTS` says how many requests are made and `HAFT_SOAK_SEED` which
-//! (`cargo xtask requests-soak`); a plain test run makes a few.
+//! `HAFT_SOAK_REQUESTS` sets the number of requests and `HAFT_SOAK_SEED` the seed
+//! (`cargo xtask requests-soak`); a normal test run makes a few.
 
 mod turns;
 
@@ -20,16 +20,17 @@ use tokio::{
 use crate::{acp_random::EditorDice, common::Haft};
 use turns::{FOR_GOOD, Windows, hostile_turns};
 
-/// Requests that one session meets before its server is well again.
+/// Faulty requests per session before the server behaves again.
 const HOSTILE: usize = 40;
 
-/// Only a hang is this slow.
+/// Only a hang takes this long.
 const TIMEOUT: Duration = Duration::from_secs(240);
 
-/// Sessions at the same time.
+/// Concurrent sessions.
 const AT_ONCE: usize = 4;
 
-/// How services say that a request does not fit; none: in the words of the wire.
+/// Error texts with which services report an exceeded context window; `None`: the wire format's usual
+/// text.
 const WINDOW_WORDS: [Option<&str>; 6] = [
     None,
     None,
@@ -55,7 +56,7 @@ struct Talk {
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-/// What a session of the soak is.
+/// Parameters of a random session.
 struct Plan {
     seed: u64,
     wire: Wire,
@@ -68,7 +69,7 @@ struct Plan {
 impl Plan {
     fn new(seed: u64, dice: &mut EditorDice) -> Self {
         let wire = WIRES[dice.roll(WIRES.len())];
-        // One that the catalogue knows with a large window, and one nobody knows.
+        // A model the catalogue knows with a large window, and an unknown one.
         let known = if matches!(wire, Wire::Messages) { "claude-opus-4-5" } else { "gpt-5" };
         Self {
             seed,
@@ -108,7 +109,7 @@ impl Plan {
         Talk { child, input, lines }
     }
 
-    /// Windows from what the first request cannot do without up to a few times that.
+    /// Context windows from the minimum the first request needs up to a few times that.
     async fn windows(&self, haft: &Haft) -> Windows {
         let mock = MockModel::start(self.script(vec![Turn::text("Fine.")])).await.unwrap();
         let mut talk = self.start(haft, &mock.url(), &["--no-session-persistence"]);
@@ -117,7 +118,7 @@ impl Plan {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number")]
         let tokens = |bytes: f64| (bytes / self.bytes_per_token) as u64;
         let sent = mock.requests()[0].body.len();
-        // A summary of the last rung, what was said last, and an answer.
+        // Room for the last compaction's summary, the latest messages, and an answer.
         let least = tokens(sent as f64) + tokens(8_000.0) + 2_500;
         Windows { least, most: least * 3 }
     }
@@ -130,7 +131,7 @@ impl Talk {
         self.input.flush().await.unwrap();
     }
 
-    /// What the prompt came to; what was heard instead where the program is gone.
+    /// The result of the prompt; the error has the output so far if the program is gone.
     async fn result(&mut self) -> Result<Value, String> {
         let mut last = String::new();
         loop {
@@ -150,7 +151,7 @@ impl Talk {
     }
 }
 
-/// One session, until its server has played everything; how many requests it made.
+/// Runs one session until its server has played all turns; returns the number of requests.
 async fn session(seed: u64) -> Result<usize, String> {
     let mut dice = EditorDice::new(seed);
     let plan = Plan::new(seed, &mut dice);
@@ -170,7 +171,7 @@ async fn session(seed: u64) -> Result<usize, String> {
         prompts += 1;
         talk.say(&prompt(&mut dice, prompts)).await;
         if dice.roll(6) == 0 {
-            // Killed in the middle of whatever it does.
+            // Kill the program at a random request.
             let until = mock.count() + 1 + dice.roll(3);
             let working = async {
                 mock.wait_until(|requests| until <= requests.len()).await;
@@ -204,13 +205,13 @@ fn prompt(dice: &mut EditorDice, number: usize) -> String {
     }
 }
 
-/// Whether a prompt may come to this: an answer, or an end that the server wanted.
+/// Checks that this is an acceptable end of a prompt: an answer, or a failure the server intended.
 fn may_be(result: &Value) -> Result<(), String> {
     let said = result.to_string();
     let is_fine = result["subtype"] == "success" && result["is_error"] == false;
     let wanted = said.contains(FOR_GOOD)
         || result["stop_reason"] == "refusal"
-        // Three in a row: a summary may have taken the answer between two of them.
+        // Three in a row: a compaction may have consumed the answer between two of them.
         || result["terminal_reason"] == "output_truncated";
     if is_fine || wanted { Ok(()) } else { Err(said) }
 }

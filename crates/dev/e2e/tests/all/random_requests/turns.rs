@@ -1,21 +1,21 @@
-//! What a model server of a bad day answers: calls of every kind, answers that break
-//! off, errors that pass, windows that change. Everything in it can be lived through.
+//! Answers of a faulty model server: calls of every kind, answers that break off, temporary errors,
+//! changing context windows. A session must survive all of them.
 
 use haft_testkit::{ByteFault, ErrorReply, ReplyPiece, StreamCut, StreamStall, ToolPiece, Turn};
 use serde_json::{Value, json};
 
 use crate::acp_random::EditorDice;
 
-/// What a refusal says that is meant for good: such a prompt may fail.
+/// Text of a permanent refusal: such a prompt may fail.
 pub const FOR_GOOD: &str = "refused for good";
 
-/// Faults in a row that have to be lived through: fewer than a request is tried.
+/// Maximum consecutive faults; fewer than the number of attempts per request.
 const MAX_FAULTS: usize = 3;
 
-/// Answers in a row that are cut by the output limit: one more ends the prompt.
+/// Maximum consecutive answers cut off by the output limit; one more would end the prompt.
 const MAX_CUTS: usize = 2;
 
-/// Windows that a session meets: the least one is what its requests cannot do without.
+/// Range of context windows of a session; the smallest still fits its minimal request.
 #[derive(Clone, Copy, Debug)]
 pub struct Windows {
     pub least: u64,
@@ -29,7 +29,7 @@ impl Windows {
     }
 }
 
-/// Answers to so many requests; the last one answers whatever comes after them.
+/// Answers to `count` requests; the last one repeats.
 pub fn hostile_turns(dice: &mut EditorDice, count: usize, windows: Windows) -> Vec<Turn> {
     let mut window = windows.pick(dice);
     let (mut faults, mut cuts) = (0, 0);
@@ -55,7 +55,7 @@ pub fn hostile_turns(dice: &mut EditorDice, count: usize, windows: Windows) -> V
         if 24 <= kind {
             faults = 0;
         }
-        // What is sent again after a fault may be cut again.
+        // A repeated request may be cut off, too.
         if 30 <= kind {
             cuts = 0;
         }
@@ -65,7 +65,7 @@ pub fn hostile_turns(dice: &mut EditorDice, count: usize, windows: Windows) -> V
     turns
 }
 
-/// Something that passes when the same request is sent again.
+/// A fault that is gone when the request is repeated.
 fn fault(dice: &mut EditorDice, number: usize) -> Turn {
     let soon = |turn: Turn| turn.header("retry-after", "0");
     match dice.roll(9) {
@@ -92,7 +92,7 @@ fn fault(dice: &mut EditorDice, number: usize) -> Turn {
     }
 }
 
-/// An answer that the output limit cut, in words or in a call.
+/// An answer cut off by the output limit, in text or in a call.
 fn cut_by_limit(dice: &mut EditorDice, number: usize) -> Turn {
     let pieces = match dice.roll(3) {
         0 => vec![ReplyPiece::text("This is only the first half of what")],
@@ -111,7 +111,7 @@ fn cut_by_limit(dice: &mut EditorDice, number: usize) -> Turn {
     Turn::from_pieces(pieces).stop("max_tokens")
 }
 
-/// Ends that nobody likes: nothing was said, or it was refused.
+/// An empty answer, or a refusal.
 fn odd_end(dice: &mut EditorDice) -> Turn {
     match dice.roll(5) {
         0 => Turn::from_pieces([]).stop("end_turn"),
@@ -130,7 +130,7 @@ fn words(dice: &mut EditorDice) -> String {
     }
 }
 
-/// Calls of every kind, each different from all before it.
+/// Calls of every kind, each different from all earlier ones.
 fn calls(dice: &mut EditorDice, number: usize) -> Turn {
     let mut pieces = Vec::new();
     if dice.roll(4) == 0 {

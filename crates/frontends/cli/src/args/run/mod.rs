@@ -1,5 +1,5 @@
-//! Flags of a session, for `haft`, `haft -p` and the Agent SDKs. Each struct is one heading of `haft
-//! --help`.
+//! Flags of a session, for `haft`, `haft -p` and the Agent SDKs. Each struct is one heading of
+//! `haft --help`.
 
 mod model;
 
