@@ -76,8 +76,8 @@ impl ServerTools {
         self.kind.set(Arc::clone(kind)).ok();
     }
 
-    /// The session is over: nobody follows the servers any more, and the tools,
-    /// one of which knows the pool it is in, hold each other no longer.
+    /// Stops following the servers and releases the tools, whose pool would otherwise keep itself alive
+    /// through the tool search.
     pub(crate) fn let_go(&self) {
         self.over.cancel();
         self.pool.set(Pool::assemble(Vec::new(), Vec::new()));

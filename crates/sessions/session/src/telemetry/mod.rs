@@ -1,13 +1,12 @@
-//! OpenTelemetry: traces, metrics and logs of a run, with the names of the
-//! GenAI conventions, sent as OTLP over HTTP in JSON.
+//! OpenTelemetry: traces, metrics and logs of a run, named by the GenAI conventions, sent as OTLP over
+//! HTTP in JSON.
 //!
-//! Off unless the environment asks for it. No content (prompts, inputs,
-//! results) unless the environment asks for that too. Sent once, when the run
-//! is over, with little patience: a collector that is down costs nothing
-//! before that, and at most a second then.
+//! Disabled unless environment variables enable it. Content (prompts, inputs, results) has to be enabled
+//! separately. Data is sent once, at the end of a run, with a time limit of one second, so an
+//! unavailable collector has no earlier effect.
 //!
-//! Own code: three JSON bodies and three posts; the SDK would bring a runtime of
-//! its own, and a dozen crates, to send them.
+//! Hand-written: three JSON bodies and three requests do not justify the SDK with its own runtime and a
+//! dozen dependencies.
 
 mod headers_helper;
 mod observer;
