@@ -141,37 +141,37 @@ pub struct TurnEnd {
     pub stop_reason: Option<StopReason>,
     /// Duration of the prompt.
     pub duration: Duration,
-    /// How long the model took of that.
+    /// Duration of the model requests among that.
     pub api_duration: Duration,
 }
 
 /// Why a prompt ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EndReason {
-    /// The model was done.
+    /// The model finished.
     Completed,
-    /// A bound was reached.
+    /// A limit was reached.
     Exhausted(LimitReached),
-    /// The person interrupted.
+    /// The user interrupted.
     Interrupted,
-    /// A hook, or whoever was asked, ended it.
+    /// A hook or an approver ended the turn, for this reason.
     Stopped(String),
-    /// The same call led nowhere too often.
+    /// A call was repeated in vain too often; the text describes it.
     NoProgress(String),
-    /// The model gave no answer that could be used: why, and what to do.
+    /// The model gave no usable answer; the text says why and what to do.
     Incomplete(String),
-    /// Answers were cut by their limit too often.
+    /// Too many answers in a row were truncated by the output limit.
     OutputTruncated,
-    /// The model did not deliver the output that was asked for.
+    /// The model did not deliver valid structured output; the errors of its attempts.
     NoStructuredOutput(Vec<String>),
-    /// The provider could not answer.
+    /// The model request failed.
     Failed(haft_model::ModelError),
-    /// The model declined.
+    /// The model refused to answer.
     Refused,
 }
 
 impl EndReason {
-    /// The reason in one word, for programs.
+    /// The reason as one word, for programs.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -189,26 +189,25 @@ impl EndReason {
     }
 }
 
-/// A call that was not allowed.
+/// A denied tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeniedToolCall {
-    /// The tool.
+    /// Name of the tool.
     pub tool_name: String,
-    /// The call.
+    /// Id of the call.
     pub tool_use_id: CallId,
-    /// Its input.
+    /// Input of the call.
     pub tool_input: Value,
-    /// Why, in the words the model read.
+    /// The reason, as the model read it.
     pub reason: String,
-    /// Why, and what a person can do so that it runs next time, where permission
-    /// wanted a question.
+    /// The reason for users, and how to allow the call next time, if it would have prompted.
     pub for_person: Option<String>,
-    /// What denied it.
+    /// What denied the call, if known.
     pub by: Option<DenialSource>,
 }
 
 impl DeniedToolCall {
-    /// The denial that a call ended with, if it did.
+    /// The denial in an answered call; `None` if it was not denied.
     pub fn from_answered(AnsweredCall { call, report }: &AnsweredCall) -> Option<Self> {
         matches!(report.error?, ErrorKind::Denied | ErrorKind::GateFailed).then(|| Self {
             tool_name: report.name.clone(),

@@ -3,27 +3,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::{RunLimits, repetition_guard::RepeatLimits};
 
-/// How an agent asks.
+/// Settings of an agent and its model requests.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct AgentSettings {
-    /// Which model.
+    /// Name of the model.
     pub model: String,
-    /// Which model when that one cannot answer.
+    /// Model to use when `model` cannot answer.
     pub fallback_model: Option<String>,
-    /// Most tokens of an answer; `None` for what the model can.
+    /// Maximum output tokens of an answer; `None` for the model's maximum.
     pub max_tokens: Option<u32>,
-    /// Whether and how it thinks.
+    /// Thinking setting.
     pub thinking: Thinking,
-    /// Whether a model thinks, where nobody said anything and it can find out by
-    /// itself how much.
+    /// Whether to enable thinking by default for models that choose the amount themselves.
     #[serde(default)]
     pub thinks_where_it_can: bool,
-    /// How much of what it thinks comes back.
+    /// How much of the thinking the provider returns.
     #[serde(default)]
     pub thinking_display: Option<ThinkingDisplay>,
-    /// How hard it tries.
+    /// Effort level; `None` for the model's default.
     pub effort: Option<Effort>,
-    /// How hard it tries at most, whoever asked for more.
+    /// Maximum effort level, also for explicit requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_effort: Option<Effort>,
     /// How long the provider caches the beginning of requests.

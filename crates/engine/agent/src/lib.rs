@@ -1,25 +1,23 @@
-//! The turn loop: ask the model, run what it calls, give it the results; with
-//! the session log, the context budget, and the bounds of a run.
+//! The agent loop: ask the model, run its tool calls, send the results back; with the session log,
+//! context management and limits.
 //!
-//! **Does not know** terminals, flags, settings files, or any concrete tool. It
-//! moves data from the model to the executor and back, and decides nothing
-//! about tools.
+//! The crate does not depend on terminals, flags, settings files or concrete tools. It moves data
+//! between the model and the executor and makes no decisions about tools.
 //!
-//! **Invariant:** what is sent to the model is derived from the log, never from
-//! process memory; any prefix of the log, cut at any byte, can be resumed.
+//! **Invariant:** requests are derived from the log, never from process memory; a log truncated at
+//! any byte can be resumed.
 //!
-//! **Invariant:** a call that may act is in the log before it runs; while the log
-//! cannot be written, such calls do not run.
+//! **Invariant:** a call with side effects is logged before it runs; while the log is not writable,
+//! such calls do not run.
 //!
-//! **Invariant:** every run ends: by the model, by a bound, by an interrupt, or
-//! with an error that says why.
+//! **Invariant:** every run ends: by the model, by a limit, by an interrupt, or with an error that
+//! states the reason.
 //!
-//! **Invariant:** what a request says before its conversation stays the same for
-//! a whole session, unless somebody changes it on purpose or the conversation is
-//! summed up; every cache that is lost all the same is reported with its cause.
+//! **Invariant:** the part of a request before the conversation stays the same during a session,
+//! unless it is changed on purpose or the conversation is compacted. Every prompt cache miss is reported
+//! with its cause.
 //!
-//! **Invariant:** a call that was cut, or that leads nowhere, is answered and
-//! not run.
+//! **Invariant:** a truncated or futilely repeated call is answered without being run.
 
 mod agent;
 mod agent_commands;

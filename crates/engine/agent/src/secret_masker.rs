@@ -1,8 +1,7 @@
-//! Keeps secrets out of what is written down, and out of what a model reads of
-//! files that hold them.
+//! Masks secrets in logs, and in files with secrets that a model reads.
 //!
-//! A secret becomes a placeholder with its name. A call that repeats a placeholder
-//! gets the value back, so that a file with secrets can still be changed.
+//! A secret is replaced by a placeholder with a name. In a call, the placeholder is replaced by the
+//! value, so that a file with secrets can be edited.
 
 use std::{
     path::Path,

@@ -1,23 +1,20 @@
-//! The newline-JSON protocol that programs around an agent speak: the CLI side
-//! of the Agent SDKs.
+//! The newline-delimited JSON protocol of the Agent SDKs, from the side of the CLI.
 //!
-//! Outwards: what an agent does, as frames ([`Frames`], [`PartialMessages`],
-//! `result_frame`), and what we ask of the host ([`SdkClient`]): permissions
-//! ([`NoSdkApprover`]), hooks ([`hook_definitions`]), its own MCP servers
-//! ([`ClientMcpServers`]), what servers want to know (`elicitation_request`). Inwards: lines, taken apart ([`InboundLine`]),
-//! and what the host wants, with its types ([`ControlRequest`]).
+//! Output: events of the agent as frames ([`Frames`], [`PartialMessages`], `result_frame`), and requests
+//! to the host ([`SdkClient`]): permission questions ([`NoSdkApprover`]), hooks ([`hook_definitions`]),
+//! its MCP servers ([`ClientMcpServers`]), elicitation (`elicitation_request`). Input: parsed lines
+//! ([`InboundLine`]) and typed control requests ([`ControlRequest`]).
 //!
-//! **Does not know** terminals, flags, or how a session is built.
+//! The crate does not depend on terminals, flags, or how a session is built.
 //!
-//! **Invariant:** every frame is one line of at most [`MAX_LINE`] bytes, carries
-//! the session's id and a name of its own, and names lines of the log by the
-//! names they have there.
+//! **Invariant:** every frame is one line of at most [`MAX_LINE`] bytes, contains the session id
+//! and its own uuid, and refers to log lines by their uuids.
 //!
-//! **Invariant:** a host that does not answer, answers nonsense or is gone is
-//! never taken for a yes.
+//! **Invariant:** a host that does not answer, answers invalidly or is gone never counts as an
+//! approval.
 //!
-//! **Invariant:** a question nobody waits for any more is taken back, and an
-//! answer to it is ignored.
+//! **Invariant:** a request whose asker no longer waits is cancelled, and an answer to it is
+//! ignored.
 
 mod agent_frames;
 mod agent_stats;

@@ -1,4 +1,4 @@
-//! Commands in the background: told as events, and their ends to the model.
+//! Background commands: events about them, and reports of their ends to the model.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -17,37 +17,37 @@ use serde_json::json;
 
 use crate::{EventSender, Prompt, PromptAuthor, SessionEventKind, environment::SessionEnvironment};
 
-/// The end of a task's output that a face may look at.
+/// Maximum bytes of output returned as a task's tail.
 const TAIL: usize = 8 << 10;
 
-/// The commands of a session that go on in the background.
+/// The background commands of a session.
 pub(crate) struct BackgroundCommands {
     tasks: Option<Arc<TaskRegistry>>,
-    /// Those of tool hosts are there.
+    /// Tool hosts, whose commands run remotely.
     hosts: Option<Arc<HostSet>>,
     events: EventSender,
     told: Mutex<ReportedTasks>,
-    /// Whether somebody else takes the news of commands.
+    /// Whether a remote caller receives the updates about commands.
     is_lent: AtomicBool,
 }
 
-/// What faces were told.
+/// What front ends were told.
 #[derive(Default)]
 struct ReportedTasks {
-    /// Tasks whose end was not told yet, with their calls.
+    /// Tasks whose end was not reported yet, with the calls that started them.
     open: BTreeMap<String, CallId>,
-    /// Tasks a face stops: their end is no news to the model.
+    /// Tasks stopped by a front end, whose end is not reported to the model.
     stopped: HashSet<String>,
 }
 
-/// The end of what a task printed.
+/// The end of a task's output.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TaskTail {
-    /// The last of it.
+    /// The last bytes as text.
     pub text: String,
-    /// Bytes in all.
+    /// Total number of bytes.
     pub total: usize,
-    /// Whether there is more before it.
+    /// Whether the beginning is missing.
     pub truncated: bool,
 }
 
@@ -64,22 +64,22 @@ impl BackgroundCommands {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The commands themselves, where the session has any.
+    /// The registry of shell commands, if the session has one.
     pub(crate) fn tasks(&self) -> Option<&Arc<TaskRegistry>> {
         self.tasks.as_ref()
     }
 
-    /// The session is lent: news of its commands are the caller's.
+    /// Leaves updates about commands to a remote caller.
     pub(crate) fn disable_notices(&self) {
         self.is_lent.store(true, Ordering::Release);
     }
 
-    /// The hosts, where the session has any.
+    /// The tool hosts, if the session has any.
     pub(crate) fn hosts(&self) -> Option<&Arc<HostSet>> {
         self.hosts.as_ref()
     }
 
-    /// Whether commands still run whose end is news.
+    /// Whether commands run whose end must be reported.
     pub(crate) fn is_busy(&self) -> bool {
         let busy_hosts = |it: &Arc<HostSet>| it.has_news(&AgentId::Main) || it.has_running(&AgentId::Main);
         if self.hosts.as_ref().is_some_and(busy_hosts) {
@@ -91,7 +91,7 @@ impl BackgroundCommands {
         tasks.has_news(&AgentId::Main) || self.told().open.keys().filter_map(|id| tasks.get(id)).any(runs)
     }
 
-    /// Commands that run and were started to go on in the background.
+    /// Running commands that were started in the background.
     pub(crate) fn running(&self) -> Vec<TaskInfo> {
         let Some(tasks) = &self.tasks else { return Vec::new() };
         let told = self.told();
@@ -99,7 +99,7 @@ impl BackgroundCommands {
         open.filter(|it| !matches!(it.status, TaskStatus::Ended(_))).collect()
     }
 
-    /// Says what a session that has nothing else to do waits for.
+    /// Tells the user what an otherwise finished session waits for.
     pub(crate) fn tell_waiting(&self, patience: Option<Duration>) {
         let running = self.running();
         if running.is_empty() {
@@ -110,8 +110,8 @@ impl BackgroundCommands {
         self.events.notice(format!("waiting for what runs in the background{limit}: {}", listed(&running)));
     }
 
-    /// Says that these ended because their session did: to the person now, and
-    /// in these words to the model when the session goes on.
+    /// Reports commands that end with the session to the user. Returns the text for the model, in case
+    /// the session is resumed.
     pub(crate) fn tell_cut_off(&self, cut_off: &[TaskInfo]) -> String {
         self.events.notice(format!("ended with the session, in the background: {}", listed(cut_off)));
         let line = |it: &TaskInfo| {
@@ -125,7 +125,7 @@ impl BackgroundCommands {
         )
     }
 
-    /// Waits until there is something to tell; for ever where nothing can be.
+    /// Waits for an update; forever if none can come.
     pub(crate) async fn news(&self) {
         let here = async {
             match self.tasks.as_ref().filter(|_| !self.is_lent.load(Ordering::Acquire)) {
@@ -145,7 +145,7 @@ impl BackgroundCommands {
         }
     }
 
-    /// A call may have begun or ended a task.
+    /// Updates the state from the result of a call, which may have started or ended a task.
     pub(crate) fn on_result(&self, report: &CallReport) {
         let Some(tasks) = &self.tasks else { return };
         let ids = report.data.as_ref().into_iter();
@@ -164,7 +164,7 @@ impl BackgroundCommands {
         self.events.tell(SessionEventKind::TasksRunning(running));
     }
 
-    /// Tells of tasks that have ended, each once.
+    /// Emits the end of each task that has ended, once.
     pub(crate) fn tell_ended(&self) {
         let Some(tasks) = &self.tasks else { return };
         let infos = self.told().open.keys().filter_map(|id| tasks.get(id)).collect::<Vec<TaskInfo>>();
@@ -172,7 +172,7 @@ impl BackgroundCommands {
             infos.into_iter().filter(|it| matches!(it.status, TaskStatus::Ended(_))).collect();
         let mut any = false;
         for info in ended {
-            // Others look at the same moment; whoever takes it out tells it.
+            // Several callers may check at once; the one that removes the entry reports it.
             let Some(call) = self.told().open.remove(&info.id) else { continue };
             self.events.tell(SessionEventKind::TaskEnded(Box::new(info), Some(call)));
             any = true;
@@ -182,7 +182,7 @@ impl BackgroundCommands {
         }
     }
 
-    /// What happened in the background since the last time, as the model is told.
+    /// Takes the reports for the model since the last call.
     pub(crate) fn take_notices(&self) -> Vec<Prompt> {
         let Some(tasks) = &self.tasks else { return Vec::new() };
         let notices = tasks.drain(&AgentId::Main);
@@ -197,7 +197,7 @@ impl BackgroundCommands {
             wants_answer: true,
             is_verbatim: true,
             speaker: PromptAuthor::Task,
-            // Also in the log: it is not the person who says so.
+            // Marks the log line as not written by the user.
             origin: Some(json!({"kind": "task-notification"})),
             ..Prompt::default()
         };
@@ -207,7 +207,7 @@ impl BackgroundCommands {
         texts.map(prompt).collect()
     }
 
-    /// A face is about to stop a task.
+    /// Records that a front end is about to stop a task.
     pub(crate) fn will_stop(&self, id: &str) {
         let mut told = self.told();
         if told.open.contains_key(id) {
@@ -215,15 +215,14 @@ impl BackgroundCommands {
         }
     }
 
-    /// Calls that wait for their commands go on without them: one of them, or
-    /// all.
+    /// Makes calls return while their commands continue in the background: one call, or all with `None`.
     pub(crate) fn move_to_background(&self, call: Option<&CallId>) {
         if let Some(tasks) = &self.tasks {
             tasks.move_to_background(call);
         }
     }
 
-    /// The end of what a task printed.
+    /// The end of a task's output; `None` for an unknown task.
     pub(crate) fn tail(&self, id: &str) -> Option<TaskTail> {
         let info = self.tasks.as_ref().and_then(|tasks| tasks.get(id))?;
         let bytes = info.file.and_then(|file| std::fs::read(file).ok()).unwrap_or_default();
@@ -241,8 +240,7 @@ fn listed(tasks: &[TaskInfo]) -> String {
     tasks.iter().map(named).collect::<Vec<_>>().join(", ")
 }
 
-/// How long a session that hears nothing more waits for commands in the
-/// background; nothing for as long as it takes.
+/// How long a session without further input waits for background commands; `None` for no limit.
 pub(crate) fn patience(premises: &SessionEnvironment) -> Option<Duration> {
     let set = premises.variables.text("CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS");
     match set.and_then(|it| it.trim().parse::<u64>().ok()) {

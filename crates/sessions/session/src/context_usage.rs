@@ -1,4 +1,4 @@
-//! What fills the context of an agent.
+//! Context usage of an agent.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -7,16 +7,14 @@ use haft_model::{Catalog, Request, SystemPart, ToolDef, ToolSet};
 use haft_tool::{DynTool, Exposure};
 use haft_types::Message;
 
-/// What fills the context of an agent, as it was at one moment. Tokens are
-/// estimates, made when somebody asks for them.
+/// Snapshot of an agent's context usage. Token counts are estimated when requested.
 #[derive(Clone, Default)]
 pub struct ContextUsage {
-    /// The model.
+    /// Name of the model.
     pub model: String,
-    /// Tokens the model's window holds.
+    /// Size of the context window in tokens.
     pub window: u64,
-    /// Share of the window, in percent, from which on the conversation is made
-    /// shorter.
+    /// Share of the window, in percent, at which the conversation is compacted.
     pub compact_at_percent: u8,
     system: Vec<String>,
     memory: Vec<(PathBuf, String)>,
@@ -27,11 +25,11 @@ pub struct ContextUsage {
 /// A part of the context.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ContextPart {
-    /// A word for programs.
+    /// Identifier for programs.
     pub id: &'static str,
-    /// What people call it.
+    /// Label for users.
     pub name: &'static str,
-    /// Its tokens, about.
+    /// Estimated tokens.
     pub tokens: u64,
     /// `used`, `buffer` or `free`.
     pub share: &'static str,
@@ -80,18 +78,18 @@ impl ContextUsage {
         Request { system: vec![SystemPart::from(text.to_owned())], ..self.request() }.estimate_tokens()
     }
 
-    /// Files of memory and their tokens.
+    /// Memory files and their tokens.
     pub fn memory(&self) -> Vec<(PathBuf, u64)> {
         self.memory.iter().map(|(path, text)| (path.clone(), self.tokens_of_text(text))).collect()
     }
 
-    /// Tools of MCP servers in the request, and their tokens.
+    /// MCP tools in the request, and their tokens.
     pub fn mcp_tools(&self) -> Vec<(String, u64)> {
         let tools = self.tools.iter().map(|(name, _)| name).filter(|name| is_mcp(name));
         tools.map(|tool| (tool.clone(), self.tokens_of_tools(|name| name == tool))).collect()
     }
 
-    /// The parts, and how many tokens are used in all.
+    /// The parts, and the number of used tokens.
     pub fn parts(&self) -> (Vec<ContextPart>, u64) {
         let memory: u64 = self.memory().iter().map(|(_, tokens)| tokens).sum();
         let system = self.system.iter().cloned().map(SystemPart::from).collect();
@@ -115,7 +113,7 @@ impl ContextUsage {
         (parts, total)
     }
 
-    /// For people.
+    /// The usage as a text for users.
     pub fn text(&self) -> String {
         let (parts, total) = self.parts();
         let window = self.window;
@@ -132,7 +130,7 @@ impl ContextUsage {
         text
     }
 
-    /// The share of the window, in percent.
+    /// A number of tokens as a percentage of the window.
     #[expect(clippy::cast_precision_loss, reason = "a share for people")]
     pub fn percent(&self, tokens: u64) -> f64 {
         100.0 * tokens as f64 / self.window.max(1) as f64

@@ -1,4 +1,4 @@
-//! Hooks and rules of a session, for tools that are made before them.
+//! Access to hooks and rules for tools that are created before them.
 
 use std::{
     path::Path,
@@ -11,12 +11,12 @@ use haft_tool::{CallContext, DynTool};
 use haft_tool_runtime::Pipeline;
 use serde_json::{Value, json};
 
-/// What calls pass through, once it is there. It is not kept alive from here.
+/// The call pipeline, once it is built. A weak reference.
 #[derive(Default)]
 pub(crate) struct LatePipeline(OnceLock<Weak<Pipeline>>);
 
 impl LatePipeline {
-    /// It is there.
+    /// Sets the pipeline.
     pub(crate) fn set(&self, pipeline: &Arc<Pipeline>) {
         self.0.set(Arc::downgrade(pipeline)).ok();
     }
@@ -25,13 +25,12 @@ impl LatePipeline {
         self.0.get()?.upgrade()
     }
 
-    /// Whether a hook listens to an event.
+    /// Whether any hook runs at this event.
     pub(crate) fn listens(&self, event: HookEvent) -> bool {
         self.get().is_some_and(|it| it.gate.hooks().get().listens(event))
     }
 
-    /// Runs the hooks of an event that has no type of its own, in the name of a
-    /// call.
+    /// Runs the hooks of an event on behalf of a call.
     pub(crate) async fn run(&self, event: HookEvent, fields: Value, cx: &CallContext) -> HooksOutcome {
         let Some(pipeline) = self.get() else { return HooksOutcome::default() };
         let hooks = pipeline.gate.hooks().get();
@@ -45,7 +44,7 @@ impl LatePipeline {
         hooks.run(&HookInput { base, event, aliases: Vec::new() }).await
     }
 
-    /// Says whether files may be read, as the rules are now.
+    /// Returns a check whether a file may be read under the current rules.
     pub(crate) fn reading(
         &self,
         read: &Arc<dyn DynTool>,
@@ -55,7 +54,7 @@ impl LatePipeline {
         let (read, cx) = (Arc::clone(read), cx.clone());
         move |path: &Path| {
             let Some(policy) = &policy else { return false };
-            // A path that no input can name is not one that rules allow.
+            // A path that is not UTF-8 cannot appear in a tool input, so no rule allows it.
             let Some(path) = path.to_str() else { return false };
             let Ok(call) = Arc::clone(&read).parse(json!({"file_path": path}), &cx) else { return false };
             policy.judge(read.name(), call.as_ref(), &cx, &HookOpinion::default()).approved().is_ok()

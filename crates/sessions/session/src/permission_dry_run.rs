@@ -1,5 +1,4 @@
-//! Decisions about calls that do not run: of tools that are there, or that are
-//! not.
+//! Permission decisions about hypothetical calls, also of tools that do not exist.
 
 use std::{
     path::{Path, PathBuf},
@@ -17,15 +16,15 @@ use serde_json::{Value, json};
 
 use crate::environment::policy_of_rules;
 
-/// Judges a call of a tool that may not even exist here.
+/// Returns the permission decision about a call without running it. The tool need not exist.
 pub fn judge(policy: &Policy, pool: &Pool, tool: &str, input: Value, cx: &CallContext) -> Decision {
     let call = call(pool, tool, input, cx);
     let name = pool.get(tool).map_or(tool, |tool| tool.name());
     policy.judge(name, call.as_ref(), cx, &HookOpinion::None)
 }
 
-/// The same with the model of auto mode, where the policy has one and leaves the
-/// call to it.
+/// Like [`judge`], and asks the model of auto mode if the policy leaves the call to it, which costs a
+/// model request.
 pub async fn judge_and_classify(
     policy: &Policy,
     pool: &Pool,
@@ -39,8 +38,7 @@ pub async fn judge_and_classify(
     policy.classify(decision, name, call.as_ref(), None).await
 }
 
-/// Whether rules for these commands speak for every part of a command line that
-/// does more than read.
+/// Whether rules with these patterns cover every part of a command line that does more than read.
 pub(crate) fn rules_cover(patterns: &[String], line: &str, cwd: &Path, home: Option<&Path>) -> bool {
     let pool = Pool::assemble(Vec::new(), Vec::new());
     let cx = CallContext { home: home.map(Arc::from), ..CallContext::detached("sandbox", cwd) };
@@ -53,9 +51,8 @@ pub(crate) fn rules_cover(patterns: &[String], line: &str, cwd: &Path, home: Opt
     !allows(Vec::new()) && allows(patterns.iter().map(|it| format!("Bash({it})")).collect())
 }
 
-/// Binds the input to the tool. Policy tests name only what rules look at, so
-/// missing parameters are filled in; what the tool would refuse is judged as a
-/// call that touches what its usual parameters name.
+/// Binds an input to its tool. Policy tests name only what rules look at, so missing parameters are
+/// filled in. An input the tool would reject is judged by its usual parameters.
 fn call(pool: &Pool, tool: &str, input: Value, cx: &CallContext) -> Box<dyn DynCall> {
     let parsed = pool.get(tool).and_then(|tool| {
         let mut filled = example(&tool.spec().input_schema);
@@ -67,7 +64,7 @@ fn call(pool: &Pool, tool: &str, input: Value, cx: &CallContext) -> Box<dyn DynC
     parsed.unwrap_or_else(|| Box::new(HypotheticalCall { tool: tool.to_owned(), input }))
 }
 
-/// A call of a tool we know only by convention.
+/// A call of a tool that is only known by convention.
 struct HypotheticalCall {
     tool: String,
     input: Value,

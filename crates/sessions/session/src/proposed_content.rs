@@ -1,24 +1,22 @@
-//! What a file would hold after a call, as far as the input of the call says so.
+//! Computes the content of a file after a proposed call, from the call's input.
 
 use serde_json::Value;
 
-/// What a call would make of a file.
+/// The effect of a call on a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ProposedText {
-    /// All of it.
+    /// The complete new content.
     Whole(String),
-    /// What it replaces does not stand there word for word: the part it names, and
-    /// what it wants there.
+    /// The text to replace is not in the file verbatim: only the replacement is known.
     Part {
-        /// What it wants to replace.
+        /// The text to replace.
         old: String,
-        /// By what.
+        /// The new text.
         new: String,
     },
 }
 
-/// What a call with this input would make of a file that holds `there`; nothing
-/// where the input does not say.
+/// The effect of a call on a file with the content `there`; `None` if the input does not determine it.
 pub fn proposed_text(input: &Value, there: Option<&str>) -> Option<ProposedText> {
     if let Some(content) = input["content"].as_str() {
         return Some(ProposedText::Whole(content.to_owned()));
@@ -40,7 +38,7 @@ pub fn proposed_text(input: &Value, there: Option<&str>) -> Option<ProposedText>
     Some(ProposedText::Whole(text))
 }
 
-/// The input of the same call for another text than the one it proposed.
+/// The input that makes the same call write `text` instead of its proposal.
 pub(crate) fn input_for(input: &Value, there: &str, text: &str) -> Value {
     let mut input = input.clone();
     if input.get("content").is_some() {

@@ -1,4 +1,4 @@
-//! Messages to sessions elsewhere: `run:ID` as the address of SendMessage.
+//! Messages to other sessions: `run:ID` as an address of SendMessage.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use haft_tool::{BoxFuture, CallContext};
 
 use crate::agents::SubagentRegistry;
 
-/// How a message names a session that is not this one.
+/// Prefix of addresses of other sessions.
 const ELSEWHERE: &str = "run:";
 
-/// Carries messages to sessions elsewhere. Whoever knows them implements this.
+/// Sends messages to other sessions. Implemented by programs that know them, such as a fleet worker.
 pub trait RemoteMail: Send + Sync {
-    /// Sends a text in the name of a call, once however often that call is seen. What
-    /// became of it, in words; the error says why it was not sent.
+    /// Sends a text on behalf of a call. Sending again for the same call has no effect. Returns a text
+    /// about the delivery; the error says why the text was not sent.
     fn send<'a>(
         &'a self,
         run: &'a str,
@@ -22,7 +22,7 @@ pub trait RemoteMail: Send + Sync {
     ) -> BoxFuture<'a, Result<String, String>>;
 }
 
-/// The post of a session that knows others.
+/// Mailer of a session that can reach others.
 pub(crate) struct RemoteMailer {
     pub(crate) near: Arc<SubagentRegistry>,
     pub(crate) far: Arc<dyn RemoteMail>,

@@ -1,4 +1,4 @@
-//! Files back to what they were before a prompt: the journal knows.
+//! Restores files to their state before a prompt, from the undo journal.
 
 use std::{
     collections::HashSet,
@@ -18,36 +18,36 @@ use serde_json::Value;
 
 use crate::environment::SessionEnvironment;
 
-/// Lines of a change that are shown before it is made.
+/// Maximum number of lines of the preview patch.
 const MAX_SHOWN: usize = 2000;
 
-/// What is said of a message that nothing is known of.
+/// Error for a message without a checkpoint.
 const NO_CHECKPOINT: &str = "No file checkpoint found for this message.";
 
-/// How long a host may take to go back.
+/// Time limit of a tool host.
 const HOST_LIMIT: Duration = Duration::from_secs(60);
 
-/// What was taken back, or would be.
+/// Result of a rewind.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RewindReport {
-    /// What would change.
+    /// Preview of a dry run.
     Preview {
-        /// The files.
+        /// Files that would change.
         files: Vec<PathBuf>,
-        /// Lines that would come.
+        /// Number of lines that would be added.
         insertions: usize,
-        /// Lines that would go.
+        /// Number of lines that would be removed.
         deletions: usize,
-        /// The change itself, line by line, as far as it is short.
+        /// The patch, truncated to a maximum number of lines.
         patch: Vec<String>,
     },
-    /// It was done; these files stay as they are, for these reasons.
+    /// The files were restored, except these, with reasons.
     Done(Vec<String>),
 }
 
 impl RewindReport {
-    /// Both together.
+    /// Combines the results of two machines.
     fn and(self, more: Self) -> Self {
         match (self, more) {
             (
@@ -67,7 +67,7 @@ impl RewindReport {
     }
 }
 
-/// Takes back what the calls since a prompt changed, or says what that would be.
+/// Undoes the changes of all calls since a prompt, or with `dry_run` previews that.
 pub(crate) fn rewind(
     premises: &SessionEnvironment,
     session: &SessionId,
@@ -79,7 +79,7 @@ pub(crate) fn rewind(
     rewind_calls(premises, session, &calls, dry_run)
 }
 
-/// The same on the machines that files are on.
+/// Like [`rewind`], on tool hosts.
 pub(crate) fn rewind_on_hosts(
     hosts: &HostSet,
     log: &Path,
@@ -100,7 +100,7 @@ pub(crate) fn rewind_on_hosts(
     all.ok_or_else(|| String::from("there is no host"))
 }
 
-/// Takes back what these calls changed here, or says what that would be.
+/// Undoes the changes of these calls on this machine, or with `dry_run` previews that.
 pub fn rewind_calls(
     premises: &SessionEnvironment,
     session: &SessionId,
@@ -120,7 +120,7 @@ pub fn rewind_calls(
     if dry_run { Ok(preview(&workspace, &entries)) } else { undo(&workspace, &entries, session) }
 }
 
-/// Newest first, so that each finds what it left.
+/// Newest first, so that each undo finds the state it left.
 fn undo(
     workspace: &Workspace,
     entries: &[&JournalEntry],
@@ -141,10 +141,10 @@ fn undo(
     Ok(RewindReport::Done(kept))
 }
 
-/// What would change: files, and lines that come and go.
+/// Computes the preview.
 fn preview(workspace: &Workspace, entries: &[&JournalEntry]) -> RewindReport {
     let mut wanted: Vec<(PathBuf, FileState)> = Vec::new();
-    // Newest first: the oldest state of each path is the one that counts.
+    // Newest first: the oldest state of each path is restored.
     for change in entries.iter().flat_map(|entry| entry.changes.iter().rev()) {
         match wanted.iter_mut().find(|(path, _)| *path == change.path) {
             Some((_, state)) => *state = change.before.clone(),
@@ -182,7 +182,7 @@ fn text(journal: &Journal, state: &FileState) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The calls a log holds after a prompt; nothing when it holds no such prompt.
+/// The calls in a log after a prompt; `None` if the log does not contain the prompt.
 fn calls_since(log: &Path, prompt: &str) -> Option<HashSet<CallId>> {
     let lines = BufReader::new(File::open(log).ok()?).lines();
     let mut found: Option<HashSet<CallId>> = None;

@@ -1,5 +1,4 @@
-//! Files and talk of a stored session back to before a prompt, without opening
-//! the session.
+//! Rewinds a stored session (files, conversation, or both) without opening it.
 
 use std::{
     fs::File,
@@ -14,18 +13,18 @@ use crate::{
     RewindReport, SessionLogs, environment::SessionEnvironment, rewind_files::rewind, session_logs::copy_log,
 };
 
-/// Something a person said in a session.
+/// A prompt in a stored session.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PastPrompt {
-    /// The name of its line in the log.
+    /// Uuid of its log line.
     pub uuid: String,
-    /// The line it follows, if there is one.
+    /// Uuid of the preceding line, if there is one.
     pub after: Option<String>,
-    /// The words.
+    /// Text of the prompt.
     pub text: String,
 }
 
-/// What goes back.
+/// What to rewind.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RewindScope {
     /// Files, and the conversation as a new session.
@@ -36,17 +35,17 @@ pub enum RewindScope {
     Talk,
 }
 
-/// What came of it.
+/// Result of a rewind.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RewindOutcome {
-    /// What became of files.
+    /// Result for the files, if they were included.
     pub files: Option<RewindReport>,
-    /// The session that ends where the prompt was said; the old one stays. None
-    /// where nothing was said before.
+    /// The new session, which ends before the prompt; the old session is not changed. `None` if nothing
+    /// precedes the prompt.
     pub session: Option<SessionId>,
 }
 
-/// What a person said in a log, in order.
+/// The user's prompts in a log, in order.
 pub fn said_prompts(log: &Path) -> std::io::Result<Vec<PastPrompt>> {
     let mut said = Vec::new();
     for line in BufReader::new(File::open(log)?).lines() {
@@ -79,9 +78,8 @@ fn said_prompt(line: &Value) -> Option<PastPrompt> {
     Some(PastPrompt { uuid: line["uuid"].as_str()?.to_owned(), after, text })
 }
 
-/// Goes back to before a prompt of a stored session. The talk becomes a new
-/// session, so that nothing of the old one is lost; files that somebody changed
-/// since stay and are named.
+/// Rewinds a stored session to before a prompt. The conversation becomes a new session, so the old one
+/// is not lost. Files that were changed by others since are not restored and listed.
 pub fn rewind_session(
     premises: &SessionEnvironment,
     logs: &SessionLogs,
@@ -103,7 +101,7 @@ pub fn rewind_session(
     Ok(rewound)
 }
 
-/// What files would change.
+/// Previews which files would change.
 pub fn rewind_preview(
     premises: &SessionEnvironment,
     logs: &SessionLogs,

@@ -1,4 +1,4 @@
-//! Where logs of sessions are, and going on from one.
+//! Locations of session logs, and resuming from one.
 
 use std::{
     collections::HashMap,
@@ -26,18 +26,17 @@ use crate::{
     tool_hosts::HostCallStates,
 };
 
-/// The directories with logs of the sessions of one working directory. Logs of
-/// new sessions go to the first; old ones are found in any of them.
+/// The log directories of a working directory. New logs are written to the first; existing ones are
+/// searched in all.
 #[derive(Clone, Debug)]
 pub struct SessionLogs {
     dirs: Vec<PathBuf>,
-    /// Where new ones would go if that could be written.
+    /// The preferred directory, if it is not writable.
     unwritable: Option<PathBuf>,
 }
 
 impl SessionLogs {
-    /// Those of a place. Whoever moves the configuration (`CLAUDE_CONFIG_DIR`)
-    /// looks for sessions there.
+    /// The log directories of a location. `CLAUDE_CONFIG_DIR` moves them.
     pub fn new(place: &LocationSpec, kept: &LogDestination) -> Self {
         let cwd = place.cwd.canonicalize().unwrap_or_else(|_| place.cwd.clone());
         let places = SettingsPaths::detect(&cwd, &|name| place.variables.os_text(name));
@@ -60,7 +59,7 @@ impl SessionLogs {
         Self { dirs, unwritable }
     }
 
-    /// Says where a log goes that cannot go where it should.
+    /// Reports that a log is written elsewhere, because its directory is not writable.
     fn tell_replaced(&self, premises: &SessionEnvironment, path: &Path) {
         if let Some(dir) = self.unwritable.as_deref().filter(|_| path.starts_with(self.dir())) {
             premises.events.notice(format!(
@@ -78,17 +77,17 @@ impl SessionLogs {
         }
     }
 
-    /// All directories.
+    /// All log directories, in order of precedence.
     pub fn dirs(&self) -> &[PathBuf] {
         &self.dirs
     }
 
-    /// Where logs of new sessions go.
+    /// Directory of new logs.
     pub fn dir(&self) -> PathBuf {
         self.dirs.first().cloned().unwrap_or_default()
     }
 
-    /// The log of a session: where it is, or where it would be.
+    /// Path of a session's log: where it exists, or where it would be created.
     pub fn path(&self, id: &str) -> PathBuf {
         let mut paths = self.dirs.iter().map(|dir| dir.join(format!("{id}.jsonl")));
         let first = paths.next().unwrap_or_default();
@@ -99,21 +98,21 @@ impl SessionLogs {
     }
 }
 
-/// Which session this is, where its log is, and what it goes on from.
+/// Id of the session, path of its log, and the log to resume.
 pub(crate) struct LogChoice {
     pub(crate) id: SessionId,
     pub(crate) logs: SessionLogs,
-    /// Where lines are written, if they are.
+    /// Path of the log to write; `None` for no log.
     pub(crate) path: Option<PathBuf>,
-    /// The log the session goes on from.
+    /// Path of the log to resume.
     pub(crate) from: Option<PathBuf>,
     pub(crate) until: Option<String>,
-    /// The store that lines go to as well.
+    /// The remote store that also receives the lines.
     pub(crate) fence: Option<Arc<dyn RemoteLog>>,
 }
 
 impl LogChoice {
-    /// Decides; a log that is forked is copied.
+    /// Determines the choice. Copies a log that is forked.
     pub(crate) fn make(place: &LocationSpec, spec: &LogSpec) -> Result<Self, OpenError> {
         let logs = SessionLogs::new(place, &spec.kept);
         let fresh = || spec.id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string().into());
@@ -172,8 +171,8 @@ impl LogChoice {
         }
     }
 
-    /// The conversation the session goes on with. Its log is the session's own
-    /// before it is read: another process may still write it.
+    /// Restores the conversation. Locks the session's log before reading it, because another process
+    /// might still write to it.
     pub(crate) fn conversation(
         &self,
         premises: &SessionEnvironment,
@@ -209,13 +208,12 @@ impl LogChoice {
     }
 }
 
-/// Opens a log for writing. There is one writer per log.
+/// Opens a log for writing. Fails if another writer has it open.
 pub(crate) fn open_log(path: &Path) -> Result<LogFile, OpenError> {
     LogFile::open(path).map_err(|source| OpenError::Log { path: path.to_owned(), source })
 }
 
-/// Copies a log under another session's name, line by line: logs may be longer
-/// than the memory. There is a whole copy or none.
+/// Copies a log for another session id, line by line to limit memory. Creates a complete copy or none.
 pub(crate) fn copy_log(from: &Path, to: &Path, session: &str, until: Option<&str>) -> io::Result<()> {
     let mut lines = BufReader::new(File::open(from)?);
     let dir = to.parent().unwrap_or(Path::new("."));
@@ -240,8 +238,7 @@ pub(crate) fn copy_log(from: &Path, to: &Path, session: &str, until: Option<&str
     std::fs::rename(part, to)
 }
 
-/// The name of a working directory among projects: as the SDKs' readers make
-/// it, so that they find sessions.
+/// Directory name for a working directory, computed as the Agent SDKs do, so that they find sessions.
 fn project_key(cwd: &Path) -> String {
     const LONGEST: usize = 200;
     let path = cwd.to_string_lossy();
@@ -267,7 +264,7 @@ fn base36(mut number: u32) -> String {
     }
 }
 
-/// Lines of a log that are part of the conversation as it stands, oldest first.
+/// Lines of a log that are part of the current conversation, oldest first.
 struct Chain(Vec<Value>);
 
 impl Chain {
@@ -286,7 +283,7 @@ impl Chain {
         let mut at = lines.len().checked_sub(1);
         while let Some(here) = at {
             chain.push(lines[here].clone());
-            // A parent comes before its child; anything else would be a circle.
+            // A parent precedes its child, which excludes cycles.
             at = lines[here]["parentUuid"].as_str().and_then(|it| place.get(it)).copied();
             at = at.filter(|parent| *parent < here);
         }
@@ -295,7 +292,7 @@ impl Chain {
     }
 }
 
-/// What has to be known of a line to cut before or after it.
+/// The fields of a line needed for cutting.
 fn outline(line: &Value) -> Value {
     let content = if has_result(line) { json!([{"type": "tool_result"}]) } else { Value::Null };
     json!({
@@ -314,8 +311,7 @@ fn is_message(line: &Value) -> bool {
         && line["isSidechain"] != true
 }
 
-/// Whether the conversation can be cut after a line, and loses only the turn
-/// that may be lost.
+/// Checks whether the conversation can be cut after a line, and drops only the permitted turn.
 fn check_cut(chain: &Chain, until: Option<&str>, drops: Option<&str>) -> Result<(), OpenError> {
     let Some(until) = until else {
         let message = "--resume-drops-turn requires --resume-session-at";
@@ -343,7 +339,7 @@ fn check_cut(chain: &Chain, until: Option<&str>, drops: Option<&str>) -> Result<
     }
 }
 
-/// What a person said, as opposed to results of tools and words of ours.
+/// Whether a line is a prompt of the user, not a tool result or a message of the program.
 fn is_prompt(line: &Value) -> bool {
     line["type"] == "user" && line["isMeta"] != true && !has_result(line)
 }

@@ -1,4 +1,4 @@
-//! Hooks hear of tasks, and tasks know agents.
+//! Hooks about tasks of task lists.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{agents::SubagentRegistry, environment::SessionEnvironment, late_pipeline::LatePipeline};
 
-/// Which list a session begins with: one that is named, or its own.
+/// The task lists of a session: a named one, or its own.
 pub(crate) fn task_lists(premises: &SessionEnvironment) -> Arc<TaskLists> {
     let named = ["HAFT_TASK_LIST", "CLAUDE_CODE_TASK_LIST_ID"].iter().find_map(|it| premises.variable(it));
     let named = named.filter(|it| !it.trim().is_empty());
@@ -18,7 +18,7 @@ pub(crate) fn task_lists(premises: &SessionEnvironment) -> Arc<TaskLists> {
     Arc::new(TaskLists::at(premises.state_dir().join("task-lists"), &list))
 }
 
-/// Tells hooks about tasks.
+/// Runs hooks about tasks.
 pub(crate) struct TaskHooks {
     pub(crate) late: Arc<LatePipeline>,
     pub(crate) agents: Arc<SubagentRegistry>,
@@ -49,7 +49,7 @@ impl TaskHooks {
     }
 }
 
-/// Why hooks keep something from happening, if they do.
+/// The reason why hooks reject something, as an error.
 pub(crate) fn refusal(outcome: HooksOutcome) -> Result<(), String> {
     match (outcome.decision, outcome.stop) {
         (HookDecision::Block { reason, .. }, _) => Err(reason),

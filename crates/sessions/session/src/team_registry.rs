@@ -1,4 +1,4 @@
-//! Teams: a name, a lead, members, and a task list of their own.
+//! Teams of agents: a name, a lead, members, and a task list.
 
 use std::{
     fs::DirBuilder,
@@ -20,10 +20,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::agents::{ChildIdentity, SubagentRegistry};
 
-/// What the one that leads a team is called.
+/// Name of the agent that leads a team.
 const LEAD: &str = "team-lead";
 
-/// A team as it is written down.
+/// The file of a team.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 struct TeamFile {
@@ -39,13 +39,12 @@ struct TeamFile {
 }
 
 impl TeamFile {
-    /// A word that no other team has, also not a later one of the same name.
+    /// A unique identifier of the team, which differs from that of a later team with the same name.
     fn word(&self) -> String {
         format!("{}@{}", self.name, self.created_at)
     }
 }
 
-/// An agent of a team.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 struct TeamMember {
@@ -55,11 +54,11 @@ struct TeamMember {
     joined_at: u64,
 }
 
-/// The team a session leads, if it leads one.
+/// The team that a session leads, if any.
 pub(crate) struct TeamRegistry {
     agents: Arc<SubagentRegistry>,
     lists: Arc<TaskLists>,
-    /// The list of the session itself.
+    /// The session's own task list.
     own_list: String,
     dir: PathBuf,
     session: String,
@@ -67,8 +66,7 @@ pub(crate) struct TeamRegistry {
 }
 
 impl TeamRegistry {
-    /// The teams below a state directory. One that the session led before it
-    /// ended is its own again.
+    /// Opens the teams of a state directory. A resumed session leads the same team as before.
     pub(crate) fn open(
         agents: &Arc<SubagentRegistry>,
         lists: &Arc<TaskLists>,
@@ -84,7 +82,7 @@ impl TeamRegistry {
             team: Mutex::default(),
         });
         let files = std::fs::read_dir(&desk.dir).into_iter().flatten().flatten();
-        // Those that have ended were put away under names with a dot.
+        // Ended teams are renamed to names with a leading dot.
         let led = files.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
         let left = led.filter_map(|entry| read_team(&entry.path().join("config.json")));
         if let Some(team) = left.into_iter().find(|it| it.lead_session_id == session) {
@@ -121,7 +119,7 @@ impl TeamRegistry {
         written().map_err(|err| format!("the team could not be written down: {err}"))
     }
 
-    /// An agent with a name that the lead started is a member.
+    /// Adds a named agent started by the lead as a member.
     fn join(&self, facts: &ChildIdentity) {
         let Some(name) = &facts.name else { return };
         let mut team = self.team();
@@ -136,12 +134,11 @@ impl TeamRegistry {
             agent_type: facts.kind.clone(),
             joined_at: now(),
         });
-        // Who is in it is known without the file; it is for readers.
+        // The members are known without the file, which is for external readers.
         self.write(team).ok();
     }
 
-    /// A process may have died after a team of this name had ended and before its list
-    /// was put away: then that is done now.
+    /// Completes the end of a team of this name that a killed process has started.
     fn finish_ending(&self, name: &str) -> std::io::Result<()> {
         let prefix = format!(".{name}.ended-");
         let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();

@@ -1,5 +1,5 @@
-//! Listens to the agent of a session: keeps the bill and what the end of a turn
-//! will say, and passes every event on in order.
+//! Observes the session's agent: collects usage and the data of turn ends, and passes on every event in
+//! order.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ use crate::{
     telemetry::{HeadersHelper, Observer, TelemetrySettings, TraceDesk},
 };
 
-/// Listens to the agent of a session.
+/// Observes the session's agent.
 pub(crate) struct TurnObserver {
     events: EventSender,
     pub(crate) background: BackgroundCommands,
@@ -30,24 +30,24 @@ pub(crate) struct TurnObserver {
     pipeline: Weak<Pipeline>,
     seen: Mutex<TurnState>,
     traces: Arc<TraceDesk>,
-    /// Who knows what was paid for.
+    /// The budget with the costs of requests.
     ledger: OnceLock<Budget>,
 }
 
-/// What was seen since the turn began, and what the session has used.
+/// State of the turn, and usage of the session.
 struct TurnState {
     bill: UsageTotals,
     mode: Option<PermissionMode>,
     started: Instant,
     in_tools: bool,
     ttft_ms: Option<u64>,
-    /// A summary somebody asked for.
+    /// A compaction the user requested.
     compacted: Option<CompactedEvent>,
-    /// A call that somebody wants to decide about later.
+    /// A call that was deferred.
     deferred: Option<ToolUse>,
 }
 
-/// What a turn left behind for its last event.
+/// Data of a turn for its last event.
 pub(crate) struct TurnSummary {
     pub(crate) in_tools: bool,
     pub(crate) ttft_ms: Option<u64>,
@@ -84,7 +84,7 @@ impl TurnObserver {
         })
     }
 
-    /// What the agent is given.
+    /// The listener for the agent.
     pub(crate) fn listener(self: &Arc<Self>) -> AgentListener {
         let me = Arc::clone(self);
         Arc::new(move |event| me.hear(event))
@@ -98,7 +98,7 @@ impl TurnObserver {
         self.traces.observer()
     }
 
-    /// What an earlier process used counts for the model that goes on.
+    /// Adds the usage of an earlier process of the session.
     pub(crate) fn begin_session(&self, premises: &SessionEnvironment, provider: &str, agent: &Agent) {
         let spent = agent.spending();
         self.seen().bill = UsageTotals::of_earlier(&agent.settings.model, spent.usage, spent.usd);
@@ -111,7 +111,7 @@ impl TurnObserver {
         *self.observer() = Observer::new(settings, provider.to_owned(), self.events.clone());
     }
 
-    /// A prompt is about to be worked on.
+    /// Records the start of a turn.
     pub(crate) fn begin_turn(&self, session: &str, model: &str, prompt: &str) {
         let mut seen = self.seen();
         seen.started = Instant::now();
@@ -125,7 +125,7 @@ impl TurnObserver {
         self.traces.hear(&haft_types::AgentId::Main, &event);
         self.note(&event);
         match &event {
-            // Whoever wanted to decide later is not told that it was refused.
+            // A deferral is not reported as a denial to the program that requested it.
             AgentEvent::CallFinished(it) if it.report.left_for_later => {
                 let (id, name) = (it.report.id.clone(), it.report.name.clone());
                 self.seen().deferred = Some(ToolUse { id, name, input: it.call.input.clone() });
@@ -144,7 +144,7 @@ impl TurnObserver {
         self.emit_mode_change();
     }
 
-    /// Tells when the permission mode is another one than before.
+    /// Emits the permission mode if it has changed.
     pub(crate) fn emit_mode_change(&self) {
         let Some(pipeline) = self.pipeline.upgrade() else { return };
         let mode = pipeline.gate.mode();
@@ -171,7 +171,7 @@ impl TurnObserver {
         }
     }
 
-    /// What the turn left behind, and the bill after it.
+    /// Takes the data of the turn, and the usage after it.
     pub(crate) fn end_turn(&self, agent: &Agent) -> (TurnSummary, UsageTotals) {
         let mut seen = self.seen();
         agent.ledger.drain_settled().iter().for_each(|paid| seen.bill.add(paid));
@@ -186,18 +186,18 @@ impl TurnObserver {
         (trace, seen.bill.clone())
     }
 
-    /// A prompt has ended: what was heard of it is sent to the collector.
+    /// Sends the telemetry of a finished prompt.
     pub(crate) fn report(&self, end: &TurnEnd) {
         self.observer().end(end);
     }
 
-    /// Waits a little for what is on its way to the collector.
+    /// Waits briefly for telemetry that is being sent.
     pub(crate) async fn finish(&self) {
         let mut sending = self.observer().take_sending();
         Observer::wait(&mut sending).await;
     }
 
-    /// What was used until now.
+    /// The usage so far.
     pub(crate) fn bill(&self) -> UsageTotals {
         let mut seen = self.seen();
         let settled = self.ledger.get().map(Budget::drain_settled).unwrap_or_default();
@@ -205,15 +205,14 @@ impl TurnObserver {
         seen.bill.clone()
     }
 
-    /// The conversation begins anew.
+    /// Resets the usage for a new conversation.
     pub(crate) fn clear_bill(&self) {
         self.ledger.get().map(Budget::drain_settled);
         self.seen().bill = UsageTotals::default();
     }
 }
 
-/// What fits into the models of a bill. A server may call the only one otherwise than it
-/// was asked for.
+/// Context windows of the models in the usage. A server may report another name than the requested one.
 fn windows(bill: &UsageTotals, agent: &Agent) -> BTreeMap<String, (u64, u64)> {
     let is_one = bill.models.len() == 1;
     let asked = |name: &String| if is_one { agent.settings.model.clone() } else { name.clone() };

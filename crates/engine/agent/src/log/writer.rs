@@ -12,14 +12,14 @@ use super::{LogEntry, LogFile, RemoteLogFuture};
 /// Maximum bytes of lines that wait for an unwritable log; smaller in tests.
 const MAX_WAITING: usize = if cfg!(test) { 64 << 10 } else { 32 << 20 };
 
-/// The log of a conversation, shared with who writes down calls before they
-/// run. Clones are the same log.
+/// The log of a conversation, shared with the component that logs calls before they run. Clones share
+/// the log.
 ///
-/// **Invariant:** lines reach the file whole and in order. Lines that cannot be
-/// written wait, up to a bound, and are written before all later ones.
+/// **Invariant:** lines are written completely and in order. Lines that cannot be written wait, up
+/// to a limit, and are written before later ones.
 ///
-/// A line counts as written when the kernel has it: it survives the end of this
-/// process, however that comes, but not a power cut.
+/// A line counts as written when the kernel has accepted it: it survives the end of the process, but not
+/// a power failure.
 #[derive(Clone, Default)]
 pub(crate) struct LogWriter(Arc<Mutex<LogQueue>>);
 

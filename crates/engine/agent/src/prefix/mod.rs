@@ -1,11 +1,9 @@
-//! The beginning of every request, which providers cache: kept as it is, and
-//! watched.
+//! Keeps the beginning of requests unchanged, so that providers can cache it, and detects cache misses.
 //!
-//! [`DeclaredPrefix`] says the same about tools and says the same first words in every
-//! request, whatever servers and settings do meanwhile; what is new is told in
-//! the conversation instead, and taken in when the conversation is summed up,
-//! since the cache is lost then anyway. [`CacheTracker`] compares each request with the
-//! one before, as they were sent, and says what a lost cache was lost to.
+//! [`DeclaredPrefix`] produces the same tools and system prompt for every request, whatever servers and
+//! settings do meanwhile. Changes are sent as messages, and become part of the beginning after a
+//! compaction, when the cache is lost anyway. [`CacheTracker`] compares each request with the previous
+//! one and determines the cause of a cache miss.
 
 mod cache_miss;
 mod cache_tracker;

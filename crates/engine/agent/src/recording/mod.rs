@@ -1,10 +1,9 @@
-//! A whole run in one file: what was asked, what the model answered, what the
-//! calls returned. Enough to run it again without the model, and without the
-//! tools if one likes.
+//! Records a run in one file: prompts, answers of the model, results of calls. A recording can be
+//! replayed without the model, and optionally without running tools.
 //!
-//! JSON lines. The first is the [`RecordingHeader`], then prompts, exchanges and
-//! calls as they happened. Directories have names instead of paths, secrets are
-//! masked, and a request is written as what it adds to the one before.
+//! The format is JSON lines: the [`RecordingHeader`], then prompts, exchanges and calls in order.
+//! Directories are replaced by names, secrets are masked, and each request is stored as the difference
+//! to the previous one.
 
 mod compare;
 mod directories;

@@ -16,15 +16,13 @@ use crate::BuildError;
 pub(crate) use self::builder::program_spec;
 pub use self::{builder::AgentBuilder, closures::HookReply, run::AgentRun};
 
-/// An agent: a model, tools, and the conversation between them.
+/// An agent: a model, tools, and their conversation.
 ///
-/// Made with [`Agent::builder`]. It is a session of the one engine under the
-/// program `haft`, the Agent SDKs and everything else: every call goes through
-/// the same stages, background commands are reported to the model, session hooks
-/// run. What would ask somebody is denied, until [`AgentBuilder::ask`] says who
-/// answers.
+/// Created with [`Agent::builder`]. It is a session of the same engine as the `haft` program and the
+/// Agent SDKs: calls pass the same pipeline, background commands are reported to the model, session
+/// hooks run. Calls that would ask are denied, unless [`AgentBuilder::ask`] sets an approver.
 ///
-/// The session lives on a task of its own and closes when the agent is dropped.
+/// The session runs in its own task and closes when the agent is dropped.
 pub struct Agent {
     handle: SessionHandle,
     events: EventStream,

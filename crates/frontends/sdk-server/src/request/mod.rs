@@ -1,14 +1,11 @@
 //! Control requests of a host, parsed into types.
 //!
-//! [`ControlRequest::parse`] is the only reader of a request's JSON. A handler
-//! gets fields with their types and never sees a missing field as an empty text.
+//! [`ControlRequest::parse`] is the only code that reads a request's JSON. Handlers get typed fields.
 //!
-//! Fields this version does not know are ignored. A field that is `null` is
-//! absent. A required field that is missing, and any field of the wrong type,
-//! is a [`RequestProblem`] that names the subtype, the field and what was
-//! expected. [`InitializeRequest`] is the exception: it has no required field,
-//! and a field of a form this version does not know counts as absent, because a
-//! refused introduction ends the session.
+//! Unknown fields are ignored. `null` means absent. A missing required field and a field of the wrong
+//! type are a [`RequestProblem`] that names the subtype, the field and the expected type.
+//! [`InitializeRequest`] has no required fields, and a field of an unknown format counts as absent,
+//! because rejecting it would end the session.
 
 mod answer;
 mod fields;

@@ -14,7 +14,7 @@ use crate::{OpenError, environment::SessionEnvironment};
 /// A sub-agent, as described by its log.
 #[derive(Clone, Debug)]
 pub struct LoggedAgent {
-    /// Id of the agent, as in its log file's name.
+    /// Id of the agent.
     pub id: String,
     /// Id of the agent that started it; `None` for the main agent.
     pub parent: Option<String>,

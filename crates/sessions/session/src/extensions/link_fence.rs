@@ -1,9 +1,8 @@
-//! Where files that describe skills, commands, agents and styles may lie.
+//! Restricts where files of skills, commands, agents and styles may be.
 //!
-//! **Invariant:** a file of a project or a plugin brings nothing into a session
-//! that lies outside of that project or plugin: a link that leads out, of a file or
-//! of a directory above it, is refused with a reason. A person's own files may be
-//! links to wherever they keep them.
+//! **Invariant:** a file of a project or plugin adds nothing to a session from outside that project
+//! or plugin: a symlink that leads outside, of the file or of a directory above it, is rejected with a
+//! reason. The user's own files may be symlinks to anywhere.
 
 use std::path::{Path, PathBuf};
 

@@ -1,11 +1,9 @@
-//! Files and directories that a prompt names with `@`: the model sees them with
-//! it.
+//! Files and directories mentioned in a prompt with `@`, which are attached to it.
 //!
-//! Whoever writes the prompt says that they are to be seen, so nobody is asked.
-//! A rule that denies them still holds, and a name of the workspace that leads out of
-//! it is not what they meant: the model may ask for it. A command of a project, what
-//! it runs and what its agent reports are not the person: what they name is shown
-//! where nobody would be asked about reading it.
+//! A mention by the user implies permission to read the file, so there is no prompt. Deny rules still
+//! apply, and a symlink in the workspace that leads outside is not attached: the model can ask to read
+//! it. Mentions in the text of a project's command, in the output of its programs or in its agent's
+//! report do not come from the user: such files are only attached if reading them needs no prompt.
 
 use std::{
     borrow::Cow,

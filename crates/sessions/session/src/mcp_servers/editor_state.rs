@@ -1,6 +1,5 @@
-//! What the person's editor says about itself: what is selected, and what they want
-//! mentioned. It says so unasked, in words of its own; whatever is not as expected
-//! is not heard.
+//! State of the user's editor: the selection, and files the user wants to mention. The editor sends it
+//! as notifications in its own format; unexpected ones are ignored.
 
 use std::{
     path::PathBuf,
@@ -11,13 +10,13 @@ use haft_mcp_client::ServerEvent;
 use serde_json::Value;
 use tokio::sync::broadcast::{Receiver, error::TryRecvError};
 
-/// A longer selection is cut, in characters.
+/// Maximum characters of a selection; the rest is cut off.
 const MAX_SELECTION_CHARS: usize = 20_000;
 
-/// More mentions at once are not taken.
+/// Maximum number of pending mentions; further ones are ignored.
 const MAX_MENTIONS: usize = 10;
 
-/// What an editor said, up to now.
+/// The current state of an editor.
 pub(crate) struct EditorContext {
     server: String,
     state: Mutex<EditorState>,
@@ -26,7 +25,8 @@ pub(crate) struct EditorContext {
 struct EditorState {
     events: Receiver<ServerEvent>,
     selected: Option<EditorSelection>,
-    /// What the model was last told to be selected.
+    /// The selection last reported to the model; `None` before the first report and after a selection
+    /// was cleared.
     told: Option<EditorSelection>,
     mentioned: Vec<EditorSelection>,
 }
@@ -35,9 +35,9 @@ struct EditorState {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct EditorSelection {
     pub(crate) path: PathBuf,
-    /// The first line and the last, from 1; nothing for all of it.
+    /// First and last line, starting at 1; `None` for the whole file.
     pub(crate) lines: Option<(u64, u64)>,
-    /// What stands there, as the editor has it.
+    /// The text in the editor, which may be unsaved.
     pub(crate) text: String,
 }
 
@@ -47,8 +47,7 @@ impl EditorContext {
         Self { server: server.to_owned(), state: Mutex::new(state) }
     }
 
-    /// What is selected now, unless the model was told so before; and what was to be
-    /// mentioned since the last time.
+    /// Takes the selection, unless it was reported to the model already, and the new mentions.
     pub(crate) fn take(&self) -> (Option<EditorSelection>, Vec<EditorSelection>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -84,12 +83,12 @@ fn path(params: &Value) -> Option<PathBuf> {
     params["filePath"].as_str().map(PathBuf::from).filter(|it| it.is_absolute())
 }
 
-/// What is selected; nothing where nothing is.
+/// Parses a selection; `None` if nothing is selected.
 fn selection(params: &Value) -> Option<EditorSelection> {
     let text = params["text"].as_str().filter(|it| !it.trim().is_empty())?;
     let (start, end) = (&params["selection"]["start"], &params["selection"]["end"]);
     let (first, last) = (start["line"].as_u64()?, end["line"].as_u64()?);
-    // One that ends before the first letter of a line does not reach it.
+    // A selection that ends before the first character of a line does not include it.
     let last = if end["character"] == 0 && first < last { last - 1 } else { last };
     let text = haft_types::text::head(text, MAX_SELECTION_CHARS).to_owned();
     Some(EditorSelection {

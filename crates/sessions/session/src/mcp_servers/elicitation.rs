@@ -1,5 +1,5 @@
-//! Who answers the questions of servers: a hook that knows the answer, else the
-//! person; and hooks have the last word about what the server is told.
+//! Answers elicitation requests of MCP servers: by a hook, else by the user. Hooks can then change or
+//! reject the answer.
 
 use std::{
     path::PathBuf,
@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::EventSender;
 
-/// Answers questions of servers. Clones are the same.
+/// Answers elicitation requests. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct ElicitationResponder {
     known: Arc<Mutex<Answerers>>,
@@ -27,11 +27,11 @@ pub(crate) struct ElicitationResponder {
 #[derive(Default)]
 struct Answerers {
     person: Option<Arc<dyn ElicitationHandler>>,
-    /// The calls of the session, whose hooks count, and where it works.
+    /// The pipeline whose hooks run, and the working directory.
     session: Option<(Weak<Pipeline>, PathBuf)>,
 }
 
-/// The hooks of the session right now, and what they are told about it.
+/// The current hooks and their base input.
 struct HooksNow {
     hooks: Hooks,
     base: BaseInput,
@@ -47,12 +47,12 @@ impl ElicitationResponder {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who is asked, if somebody is there.
+    /// Sets the handler that asks the user; `None` if nobody can answer.
     pub(crate) fn ask(&self, person: Option<Arc<dyn ElicitationHandler>>) {
         self.state().person = person;
     }
 
-    /// Whose hooks count.
+    /// Sets the pipeline whose hooks run.
     pub(crate) fn hooked_by(&self, pipeline: &Arc<Pipeline>, cwd: PathBuf) {
         self.state().session = Some((Arc::downgrade(pipeline), cwd));
     }
@@ -101,7 +101,7 @@ impl HooksNow {
         outcome
     }
 
-    /// What hooks answer in place of the person, if they do.
+    /// The answer of a hook instead of the user, if one answers.
     async fn answer(&self, request: &Elicitation) -> Option<ElicitAnswer> {
         if !self.hooks.listens(HookEvent::Elicitation) {
             return None;
@@ -126,7 +126,7 @@ impl HooksNow {
             .ok()
     }
 
-    /// The answer as hooks let it go to the server.
+    /// The answer after hooks have reviewed it.
     async fn review(&self, request: &Elicitation, answer: ElicitAnswer) -> ElicitAnswer {
         if !self.hooks.listens(HookEvent::ElicitationResult) {
             return answer;
@@ -151,7 +151,7 @@ impl HooksNow {
         let Some(ElicitationOverride { action, content: given }) = outcome.extras.elicited else {
             return answer;
         };
-        // Who says nothing about the fields leaves them as they are.
+        // A hook that names no fields leaves them unchanged.
         let given = given.or(content).unwrap_or_default();
         match fitted(request, action, Map::new(), given) {
             Ok(altered) => altered,
@@ -168,7 +168,7 @@ fn mode(request: &Elicitation) -> &'static str {
 }
 
 impl HooksNow {
-    /// A hook that blocks has declined, one that ends the turn wants no answer.
+    /// A blocking hook declines the request; one that ends the turn cancels it.
     fn refused(&self, request: &Elicitation, outcome: &HooksOutcome) -> Option<ElicitAnswer> {
         let (answer, reason) = match (&outcome.decision, &outcome.stop) {
             (HookDecision::Block { reason, .. }, _) => (ElicitAnswer::Decline, reason),
@@ -180,8 +180,7 @@ impl HooksNow {
         Some(answer)
     }
 
-    /// Says that what a hook answered does not fit the form: it counts as not
-    /// said.
+    /// Reports that a hook's answer does not match the form and is ignored.
     fn unused(&self, request: &Elicitation, event: HookEvent, why: &str) {
         self.events.notice(format!(
             "an {event} hook answered the MCP server {} with what its form does not take: {}",
@@ -191,7 +190,7 @@ impl HooksNow {
     }
 }
 
-/// The answer of a hook as the server may get it, or why not.
+/// Checks a hook's answer against the form.
 fn fitted(
     request: &Elicitation,
     action: ElicitedAction,

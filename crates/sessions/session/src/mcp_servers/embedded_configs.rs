@@ -1,5 +1,4 @@
-//! Servers as hosts and plugins write them down: nothing is expanded, and
-//! whoever names one has agreed to it.
+//! Server configurations of hosts and plugins: variables are not expanded, and no approval is necessary.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,8 +7,8 @@ use serde_json::Value;
 
 use crate::{HostedServers, environment::SessionEnvironment};
 
-/// The servers of a `{"mcpServers": {name: config}}`, or of its inner object,
-/// and what is wrong with the rest. Keys nobody knows are ignored.
+/// Parses `{"mcpServers": {name: config}}`, or the inner object. Returns problems with invalid entries.
+/// Unknown keys are ignored.
 pub(crate) fn server_configs(
     text: &Value,
     hosted: Option<&HostedServers>,
@@ -64,7 +63,7 @@ fn server_config(
     Ok(made)
 }
 
-/// Milliseconds for a call: the server's own, or the environment's.
+/// Sets the timeout of calls in milliseconds: the server's own, or from the environment.
 fn set_call_limit(config: &mut ServerConfig, own: Option<u64>, premises: &SessionEnvironment) {
     let of_all = || premises.variable("MCP_TOOL_TIMEOUT")?.trim().parse().ok();
     if let Some(millis) = own.or_else(of_all).filter(|it| 0 < *it) {

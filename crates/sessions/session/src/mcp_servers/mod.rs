@@ -1,4 +1,4 @@
-//! The MCP servers of a session: which may run, and what becomes of their tools.
+//! The MCP servers of a session: which may run, and how their tools are handled.
 
 mod editor_state;
 mod elicitation;
@@ -46,21 +46,21 @@ use crate::{
     environment::SessionEnvironment,
 };
 
-/// The servers somebody named, sorted by what may be done with them.
+/// Configured servers, by whether they may run.
 #[derive(Debug, Default)]
 pub struct DiscoveredServers {
-    /// These may run.
+    /// Servers that may run.
     pub usable: Vec<ServerConfig>,
-    /// The project names these, and nobody has agreed to them as they are now.
+    /// Servers of the project that the user has not approved in their current form.
     pub waiting: Vec<WaitingServer>,
-    /// These cannot or must not be used, and why.
+    /// Servers that cannot or must not run, and why.
     pub problems: Vec<DeclarationProblem>,
-    /// Everything that was declared, strongest scope first.
+    /// All declared servers, strongest scope first.
     pub declared: Vec<ServerDeclaration>,
 }
 
 impl DiscoveredServers {
-    /// Tells which are left out, and why.
+    /// Reports servers that are left out, and why.
     fn tell(&self, events: &EventSender) {
         for server in &self.waiting {
             events.notice(format!("the MCP server {} {}", server.server.name, server.reason()));
@@ -71,22 +71,22 @@ impl DiscoveredServers {
     }
 }
 
-/// A server of the project that waits for a yes.
+/// A server of the project that waits for approval.
 #[derive(Clone, Debug)]
 pub struct WaitingServer {
-    /// What was declared.
+    /// Its declaration.
     pub server: ServerDeclaration,
     item: PendingItem,
     folder: PathBuf,
 }
 
 impl WaitingServer {
-    /// Whether somebody agreed to something else under this name.
+    /// Whether the user approved another configuration under this name.
     pub fn has_changed(&self) -> bool {
         self.item.before.is_some()
     }
 
-    /// Why it is not started, in words that say what to do.
+    /// The reason why it is not started, and what to do about it.
     pub fn reason(&self) -> String {
         let why = if self.has_changed() {
             "is not what you agreed to any more"
@@ -97,39 +97,39 @@ impl WaitingServer {
     }
 }
 
-/// Longer than any server may take by default; what takes longer was told to.
+/// Maximum time for all servers to connect; longer than the default timeouts.
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The MCP servers of a session. None runs until [`SessionServers::start`].
+/// The MCP servers of a session. None is started before [`SessionServers::start`].
 pub struct SessionServers {
     premises: Arc<SessionEnvironment>,
     spec: ServerSpec,
-    /// What `--mcp-config` declares, and the program that opened the session.
+    /// Servers of `--mcp-config` and of the program that opened the session.
     flagged: Vec<ServerDeclaration>,
-    /// What is wrong with servers that program offered.
+    /// Problems with servers offered by that program.
     unusable: Vec<DeclarationProblem>,
     manager: McpManager,
     processes: Arc<ProcessOwner>,
     pub(crate) answerer: ElicitationResponder,
     pub(crate) sampler: Sampler,
-    /// What the person's editor says, where there is one.
+    /// State of the user's editor, if it is connected.
     pub(crate) editor: Option<EditorContext>,
     chosen: Mutex<ChosenServers>,
 }
 
-/// Which servers are to run beside those that were found.
+/// Servers to run besides the configured ones.
 #[derive(Default)]
 struct ChosenServers {
     /// Servers of plugins and of the host.
     added: Vec<ServerConfig>,
-    /// Exactly these, since the host said so.
+    /// If set by the host, exactly these servers.
     replaced: Option<Vec<ServerConfig>>,
     journal: Option<Arc<ServerLog>>,
 }
 
 impl SessionServers {
-    /// The servers of a session. What `--mcp-config` holds is read here.
-    /// `processes` owns those of local servers.
+    /// Prepares the servers of a session. Parses `--mcp-config`, which can fail. `processes` owns the
+    /// processes of local servers.
     pub fn new(
         premises: Arc<SessionEnvironment>,
         spec: ServerSpec,
@@ -155,12 +155,12 @@ impl SessionServers {
         Ok(Self { premises, spec, flagged, unusable, manager, processes, answerer, sampler, editor, chosen })
     }
 
-    /// Runs the servers and knows their states.
+    /// The manager that runs the servers.
     pub fn manager(&self) -> &McpManager {
         &self.manager
     }
 
-    /// Who answers the questions of servers, and agrees to what they ask a model.
+    /// Sets who answers elicitation requests and approves sampling.
     pub(crate) fn answered_by(&self, person: Arc<dyn ElicitationHandler>) {
         self.answerer.ask(Some(Arc::clone(&person)));
         self.sampler.confirmed_by(Some(person));
@@ -170,7 +170,7 @@ impl SessionServers {
         self.chosen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The servers of the settings and of the spec.
+    /// Determines the servers of settings and spec.
     pub fn found(&self) -> DiscoveredServers {
         let premises = &self.premises;
         let mut declared = self.flagged.clone();
@@ -199,7 +199,7 @@ impl SessionServers {
         let disabled = &settings.mcp.disabled;
         let rules = ServerRules {
             policy: &server_policy(&settings.mcp, &premises.events),
-            // Who is here is agreed to: what is not waits elsewhere.
+            // Servers that get here are approved; others are in `waiting`.
             approval: &|server| {
                 if server.scope == ServerScope::Project && disabled.iter().any(|it| it.value == server.name) {
                     Approval::Rejected
@@ -217,7 +217,7 @@ impl SessionServers {
         found
     }
 
-    /// The project's servers nobody has agreed to.
+    /// Servers of the project that wait for approval.
     pub fn waiting(&self) -> Vec<WaitingServer> {
         let loaded = self.premises.loaded();
         let Some(PendingTrust { folder, items }) = &loaded.pending_trust else { return Vec::new() };
@@ -230,8 +230,8 @@ impl SessionServers {
         servers.collect()
     }
 
-    /// Settings may agree to servers of the project by name. That counts for
-    /// what is there when it is first seen; what changes later waits.
+    /// Approves servers of the project that the settings approve by name, in their form when first seen.
+    /// Later changes need approval.
     fn agree_to_named_servers(&self) {
         let loaded = self.premises.loaded();
         let mcp = &loaded.settings.mcp;
@@ -243,7 +243,7 @@ impl SessionServers {
         }
     }
 
-    /// Remembers a yes to exactly this server.
+    /// Stores the approval of exactly this configuration.
     pub fn agree_to(&self, waiting: &WaitingServer) {
         let pending = PendingTrust { folder: waiting.folder.clone(), items: vec![waiting.item.clone()] };
         if let Err(problem) = self.premises.store.trust(&pending) {
@@ -251,7 +251,7 @@ impl SessionServers {
         }
     }
 
-    /// Servers of plugins and of the host, beside those that are found.
+    /// Adds servers of plugins and of the host.
     pub(crate) fn add(&self, configs: Vec<ServerConfig>) {
         let mut chosen = self.chosen();
         for config in configs {
@@ -260,16 +260,14 @@ impl SessionServers {
         }
     }
 
-    /// Exactly these servers from now on. The lists of the settings hold for them
-    /// as for all others: they are judged again whenever they are started.
+    /// Replaces all servers. Allow and deny lists of the settings are checked whenever they are started.
     pub(crate) fn replace(&self, configs: Vec<ServerConfig>) {
         self.chosen().replaced = Some(configs.clone());
         self.launch(configs);
     }
 
-    /// Which of these may run, whoever named them, and why the others may not.
-    /// Where an administrator names servers there are no others, but for those
-    /// in the process of the host, which are its own tools.
+    /// Splits servers into permitted ones and problems. If the organisation defines servers, only these
+    /// may run, except those in the host's process.
     pub(crate) fn permitted(
         &self,
         servers: Vec<ServerConfig>,
@@ -293,15 +291,15 @@ impl SessionServers {
         (usable, problems)
     }
 
-    /// Where the project really is.
+    /// Real path of the project.
     fn project(&self) -> PathBuf {
         let project = &self.premises.store.places().project;
         project.canonicalize().unwrap_or_else(|_| project.clone())
     }
 
-    /// Begins to start the servers of the session, and tells which are left out.
+    /// Starts the servers in the background, and reports those that are left out.
     pub fn start(&self) {
-        // A statement of its own: what `launch` locks must be free by then.
+        // In a statement of its own, so that the lock is released before `launch`.
         let replaced = self.chosen().replaced.clone();
         if let Some(replaced) = replaced {
             return self.launch(replaced);
@@ -327,8 +325,8 @@ impl SessionServers {
         self.launch(all);
     }
 
-    /// Begins to start exactly these servers; what is in the way of one is told
-    /// and costs no other anything.
+    /// Starts exactly these servers in the background. A problem of one is reported and does not affect
+    /// the others.
     pub fn launch(&self, servers: Vec<ServerConfig>) {
         let (mut servers, problems) = self.permitted(servers);
         DiscoveredServers { problems, ..DiscoveredServers::default() }.tell(&self.premises.events);
@@ -341,8 +339,8 @@ impl SessionServers {
         self.manager.set_servers(servers);
     }
 
-    /// Starts servers that one agent describes, for itself: under the same lists
-    /// and behind the same walls as others. Whoever gets them stops them.
+    /// Creates a manager for servers of an agent definition, with the same allow lists and sandbox as
+    /// others. The caller must stop them.
     pub(crate) fn of_agent(&self, described: &Map<String, Value>) -> (McpManager, Vec<DeclarationProblem>) {
         let is_hosted = |config: &Value| config["type"] == "sdk";
         let (mut found, mut problems) = (Vec::new(), Vec::new());
@@ -372,9 +370,7 @@ impl SessionServers {
         (manager, problems)
     }
 
-    /// What servers need before they start: the session's variables and
-    /// directory, walls for those that are to be held, a model for those that
-    /// may ask one.
+    /// Prepares configurations for starting: variables, working directory, sandbox, sampling.
     fn prepare(&self, servers: &mut [ServerConfig]) {
         for server in servers.iter_mut() {
             if let ServerEndpoint::Stdio(command) = &mut server.endpoint {
@@ -395,12 +391,12 @@ impl SessionServers {
         }
     }
 
-    /// Waits until the servers that are starting have settled.
+    /// Waits until starting servers have connected or failed.
     pub async fn settled(&self) {
         self.manager.settled(ATTACH_TIMEOUT).await;
     }
 
-    /// Stops all servers.
+    /// Stops all servers and waits for it.
     pub async fn stop(&self) {
         self.manager.shutdown().await;
         let journal = self.chosen().journal.clone();
@@ -414,7 +410,7 @@ impl SessionServers {
     }
 }
 
-/// What runs servers of a session.
+/// Creates the manager of a session's servers.
 fn manager(
     premises: &SessionEnvironment,
     processes: &Arc<ProcessOwner>,
@@ -433,7 +429,7 @@ fn manager(
         processes: Arc::clone(processes),
         cache_directory: Some(state.join("mcp").join("manifests")),
         auth: AuthOptions { directory: Some(state.join("mcp").join("logins")), ..AuthOptions::default() },
-        // Where results are that were too large to show: readable without a question.
+        // Directory of large results, which is readable without a prompt.
         media: Arc::new(SessionMedia::new(
             premises.session_dir().join(crate::environment::MCP_RESULTS),
             media_work(premises.program.as_ref()),
@@ -446,7 +442,7 @@ fn manager(
     })
 }
 
-/// What servers are told about directories.
+/// The workspace roots that servers are told.
 pub(crate) fn server_roots(directories: &[PathBuf]) -> Vec<ServerRoot> {
     let root = |path: &PathBuf| {
         let uri = url::Url::from_directory_path(path).ok()?.to_string();
@@ -460,7 +456,7 @@ fn one(name: &str, config: &Value) -> Value {
     json!({"mcpServers": {name: config}})
 }
 
-/// The servers of `--mcp-config`: JSON text, or files with it.
+/// Parses `--mcp-config`: JSON text, or JSON files.
 fn flag_servers(configs: &[String], cwd: &std::path::Path) -> Result<Vec<ServerDeclaration>, OpenError> {
     let mut all = Vec::new();
     for text in configs {
@@ -481,7 +477,7 @@ fn flag_servers(configs: &[String], cwd: &std::path::Path) -> Result<Vec<ServerD
     Ok(all)
 }
 
-/// The servers of an administrator: in the settings, or in a file of their own.
+/// Servers defined by the organisation, in the settings or a separate file.
 fn managed_servers(
     settings: &McpSettings,
     places: &[PathBuf],
@@ -519,7 +515,7 @@ fn server_policy(settings: &McpSettings, events: &EventSender) -> ServerPolicy {
         events.notice(format!("{}: {} names no server; it does not count", entry.origin, entry.value));
     }
     ServerPolicy {
-        // An entry that cannot be understood allows nothing.
+        // An invalid entry allows nothing.
         allowed: settings.allowed.as_ref().map(|it| it.iter().filter(counts).filter_map(matcher).collect()),
         denied: settings.denied.iter().filter_map(matcher).collect(),
     }

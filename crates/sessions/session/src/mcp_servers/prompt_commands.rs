@@ -1,11 +1,10 @@
-//! Prompts of servers as commands: `/mcp__server__prompt argument …`.
+//! Prompts of MCP servers as slash commands: `/mcp__server__prompt argument …`.
 
 use haft_mcp_client::{McpManager, PromptDef, tool_prefix};
 use haft_types::nearest;
 use serde_json::{Map, Value, json};
 
-/// What a server makes of a prompt that is one of its commands; nothing for any
-/// other prompt.
+/// Expands a prompt that is such a command; `None` for any other prompt. Asks the server.
 pub(crate) async fn expand_command(manager: &McpManager, prompt: &str) -> Result<Option<String>, String> {
     let mut words = prompt.split_whitespace();
     let Some(command) = words.next().and_then(|it| it.strip_prefix('/')).filter(|it| it.starts_with("mcp__"))
@@ -16,7 +15,7 @@ pub(crate) async fn expand_command(manager: &McpManager, prompt: &str) -> Result
     let Some(server) = server else {
         return Err(format!("/{command}: there is no such MCP server"));
     };
-    // Connects to it, if nobody has yet.
+    // Connects to the server if necessary.
     manager.prompts(&server).await.map_err(|err| err.to_string())?;
     let commands = manager.prompt_commands().await;
     let Some(found) = commands.iter().find(|it| it.command == command) else {
@@ -32,7 +31,7 @@ pub(crate) async fn expand_command(manager: &McpManager, prompt: &str) -> Result
     Ok(Some(haft_types::tags::neutral(&texts(&filled)).into_owned()))
 }
 
-/// Words fill the arguments in order; the last one takes all that is left.
+/// Assigns words to the arguments in order; the last argument takes all remaining words.
 fn arguments(def: &PromptDef, words: &[&str]) -> Result<Map<String, Value>, String> {
     let mut filled = Map::new();
     let count = def.arguments.len();
@@ -51,7 +50,7 @@ fn arguments(def: &PromptDef, words: &[&str]) -> Result<Map<String, Value>, Stri
     Ok(filled)
 }
 
-/// What the messages of a filled prompt say.
+/// The text of the messages of an expanded prompt.
 fn texts(filled: &Value) -> String {
     let messages = filled["messages"].as_array().into_iter().flatten();
     let text = |message: &Value| {

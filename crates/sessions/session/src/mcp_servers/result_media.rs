@@ -1,5 +1,4 @@
-//! Bytes in results of servers: pictures as large as the model sees them, the
-//! rest in files.
+//! Binary data in results of MCP servers: images are downscaled, other data is stored in files.
 
 use std::path::PathBuf;
 
@@ -8,13 +7,13 @@ use haft_mcp_client::{MediaDirectory, MediaSink, ModelImage};
 use haft_media::MediaWork;
 use haft_tool::{Block, BoxFuture};
 
-/// The longer side of a picture every request takes, however many it holds.
+/// Maximum length of an image's longer side in pixels, which every request accepts.
 const MAX_SIDE: usize = 2000;
 
-/// Five megabytes of text are the most a picture may be.
+/// Maximum bytes of an image: 5 MB after base64 encoding.
 const MAX_BYTES: usize = 3_750_000;
 
-/// Keeps files in a directory of the session, and makes large pictures small.
+/// Stores files in a directory of the session, and downscales images.
 pub(super) struct SessionMedia {
     files: MediaDirectory,
     work: MediaWork,

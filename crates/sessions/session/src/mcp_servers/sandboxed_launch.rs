@@ -1,18 +1,17 @@
-//! Local servers behind the walls that hold commands.
+//! Runs local MCP servers in the sandbox.
 
 use haft_mcp_client::{ServerConfig, ServerEndpoint};
 
 use crate::environment::{SessionEnvironment, setting_source_name};
 
-/// Puts `haft sandbox run` before the command of every local server that is to
-/// be held. Where the walls cannot be had, that program refuses, and the server
-/// fails with its reason.
+/// Prefixes the command of every local server to be confined with `haft sandbox run`. If the sandbox is
+/// not available, that program fails, and so does the server.
 pub(super) fn confine(premises: &SessionEnvironment, servers: &mut [ServerConfig]) {
     let wanted = premises.loaded().settings.get("sandbox.mcpServers");
     let all = wanted.is_some_and(|it| it.value == true);
     for server in servers {
         if let (ServerEndpoint::Stdio(command), true) = (&mut server.endpoint, all || server.sandbox) {
-            // Without the program nothing can hold the server: it must not start.
+            // Without the `haft` executable the server cannot be confined and must not start.
             let own = premises.program.as_ref().map(|it| it.display().to_string());
             let own = own.unwrap_or_else(|| String::from("haft"));
             let program = std::mem::replace(&mut command.program, own);
@@ -22,8 +21,8 @@ pub(super) fn confine(premises: &SessionEnvironment, servers: &mut [ServerConfig
     }
 }
 
-/// The words before a server's own arguments. The project stays writable
-/// wherever in it the server starts, and the same settings say what else is.
+/// The arguments before the server's own. The project is writable wherever the server starts; the
+/// settings name further writable paths.
 fn confining(premises: &SessionEnvironment, program: String) -> Vec<String> {
     let mut words = vec![String::from("sandbox"), String::from("run")];
     let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);

@@ -1,4 +1,4 @@
-//! What happened to servers, kept for `haft mcp logs`.
+//! Logs of MCP servers, for `haft mcp logs`.
 
 use std::{
     collections::BTreeMap,
@@ -22,31 +22,30 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// A longer one loses its older half.
+/// Maximum size in bytes; a larger log loses its older half.
 const LONGEST: u64 = 256 * 1024;
 
-/// Where the journal of a server is.
+/// Path of a server's log.
 pub fn journal_path(state: &Path, server: &str) -> PathBuf {
     let name: String =
         server.chars().map(|it| if it.is_ascii_alphanumeric() || it == '-' { it } else { '_' }).collect();
     state.join("mcp").join("logs").join(format!("{name}.log"))
 }
 
-/// Writes the journals of one session while it goes on: what is written is
-/// there even if we are killed a moment later.
+/// Writes the logs while the session runs, so that they survive a kill.
 pub(crate) struct ServerLog {
     done: Arc<Notify>,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// How long the last lines may take.
+/// Maximum time for writing the last lines.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// As many events are written together.
+/// Maximum number of events per write.
 const TOGETHER: usize = 512;
 
 impl ServerLog {
-    /// Writes down what happens to the manager's servers from now on.
+    /// Logs events of the manager's servers from now on, in a background task.
     pub(crate) fn keep(manager: &McpManager, state: PathBuf) -> Self {
         let done = Arc::new(Notify::new());
         let keeper = ServerLogWriter {
@@ -59,7 +58,7 @@ impl ServerLog {
         Self { done, task: Mutex::new(Some(task)) }
     }
 
-    /// The session is over: waits until the last lines are written.
+    /// Waits until the last lines are written.
     pub(crate) async fn finish(&self) {
         self.done.notify_one();
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -94,7 +93,7 @@ impl ServerLogWriter {
             for _ in 0..TOGETHER {
                 match self.events.try_recv() {
                     Ok(event) => self.note(event, &mut lines),
-                    // What was missed is missed; the newest are the ones that matter.
+                    // Missed events are lost; the newest matter most.
                     Err(TryRecvError::Lagged(_)) => (),
                     Err(TryRecvError::Empty | TryRecvError::Closed) => break,
                 }
@@ -123,7 +122,7 @@ impl ServerLogWriter {
     }
 }
 
-/// The state in words, and why.
+/// Log lines about a state of a server.
 fn state_lines(state: &ServerState, status: Option<&ServerStatus>) -> Vec<String> {
     let word = match state {
         ServerState::Cached => return Vec::new(),
@@ -144,7 +143,7 @@ fn state_lines(state: &ServerState, status: Option<&ServerStatus>) -> Vec<String
     [word].into_iter().chain(why).collect()
 }
 
-/// Losing a line of the journal costs nobody anything but the line.
+/// Appends lines. Errors are ignored: only the lines are lost.
 fn append(path: &Path, lines: &[String]) {
     let Some(directory) = path.parent().filter(|_| !lines.is_empty()) else { return };
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).ok();

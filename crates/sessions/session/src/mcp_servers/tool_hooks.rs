@@ -1,12 +1,12 @@
-//! Hooks that are tools of MCP servers.
+//! Hooks that are MCP tools.
 
 use haft_hooks::{ExternalHandler, ExternalHandlers, HandlerKind, HookCall, HookFailure};
 use haft_mcp_client::WeakMcpManager;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-/// Runs hooks of the type `mcp_tool`: the named tool of the named server, with
-/// the `input` of the definition. It does not keep the servers alive.
+/// Runs hooks of type `mcp_tool`: calls the tool with the `input` of the definition. Holds a weak
+/// reference to the servers.
 pub(crate) struct HookTools {
     pub(crate) manager: WeakMcpManager,
 }
@@ -27,7 +27,7 @@ impl ExternalHandlers for HookTools {
                 Some(Value::Object(arguments)) => arguments,
                 _ => Map::new(),
             };
-            // Whoever gives up waiting drops this future, and with it the call.
+            // A caller that times out drops this future, which cancels the call.
             let stop = CancellationToken::new();
             let called = manager.call_for_user(field("server"), field("tool"), arguments, &stop);
             let result = called.await.map_err(|err| HookFailure::Callback(err.to_string()))?;
@@ -35,14 +35,14 @@ impl ExternalHandlers for HookTools {
             if result["isError"] == true {
                 Err(HookFailure::Callback(haft_types::text::one_line(&said, 300)))
             } else {
-                // Read like the output of a command: JSON decides, text is text.
+                // Parsed like the output of a command hook: as JSON, otherwise as text.
                 Ok(Value::String(said))
             }
         })
     }
 }
 
-/// What a tool said; what it only said to programs, where it said nothing else.
+/// The text of a result, or its structured content if there is no text.
 fn texts(result: &Value) -> String {
     let blocks = result["content"].as_array().into_iter().flatten();
     let said: Vec<&str> = blocks.filter_map(|it| it["text"].as_str()).collect();
@@ -52,8 +52,8 @@ fn texts(result: &Value) -> String {
     }
 }
 
-/// The input with every `${path.to.field}` replaced by that field of the event.
-/// A text that is nothing but one such place takes the field's own type.
+/// Replaces every `${path.to.field}` in the input by that field of the event. A string that consists of
+/// one placeholder takes the field's type.
 fn filled(input: &Value, event: &Value) -> Value {
     match input {
         Value::String(text) => filled_text(text, event),

@@ -1,4 +1,4 @@
-//! What the program that opened the session says about single tools of its servers.
+//! Permission policies of the embedding program for tools of its servers.
 
 use std::{
     collections::BTreeMap,
@@ -9,15 +9,15 @@ use haft_mcp_client::tool_name;
 use haft_permission::{Behavior, RuleSource};
 use serde_json::{Map, Value};
 
-/// A rule: what it says, and the tool it is about.
+/// Behaviour and tool name of a rule.
 pub(crate) type ToolRule = (Behavior, String);
 
-/// Rules for tools of servers, by server.
+/// Rules by server.
 #[derive(Debug, Default)]
 pub(crate) struct ToolPolicies(Mutex<BTreeMap<String, Vec<ToolRule>>>);
 
 impl ToolPolicies {
-    /// Where these rules come from. Nobody can take one away by answering a prompt.
+    /// Source of these rules. Answers to prompts cannot remove them.
     pub(crate) fn origin() -> RuleSource {
         RuleSource::fixed("the tool policy of the program that opened the session")
     }
@@ -26,8 +26,8 @@ impl ToolPolicies {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what a configuration of a server says; a configuration without policies
-    /// changes nothing. Whether there were any.
+    /// Adds the rules of a server's configuration. Without policies nothing changes. Returns whether
+    /// there were any.
     pub(crate) fn add(&self, server: &str, config: &Value) -> bool {
         let Some(rules) = rules(server, config) else { return false };
         let mut by_server = self.by_server();
@@ -48,15 +48,13 @@ impl ToolPolicies {
         }
     }
 
-    /// All rules.
     pub(crate) fn rules(&self) -> Vec<ToolRule> {
         self.by_server().values().flatten().cloned().collect()
     }
 }
 
-/// The rules of `tools: [{name, permission_policy, org_max_permission}]`; `None` where
-/// that is no list. An entry without a name is left out. Only remote servers may be
-/// allowed anything; a policy of an unknown kind asks.
+/// Parses `tools: [{name, permission_policy, org_max_permission}]`; `None` if it is not a list. Entries
+/// without a name are skipped. Only remote servers can be allowed; an unknown policy means ask.
 fn rules(server: &str, config: &Value) -> Option<Vec<ToolRule>> {
     let is_remote = config["type"] != "sdk" && config["url"].is_string();
     let mut rules = Vec::new();

@@ -1,4 +1,4 @@
-//! The servers' tools among the tools of a session.
+//! Adds the tools of MCP servers to the tools of a session.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -17,23 +17,22 @@ use tokio_util::sync::CancellationToken;
 use super::SessionServers;
 use crate::{AgentDefinition, environment::SessionEnvironment};
 
-/// How the tools of servers come into a request.
+/// How MCP tools are declared in requests.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ServerToolLoading {
-    /// By name; ToolSearch brings the rest.
+    /// By name only; ToolSearch loads definitions.
     OnDemand,
-    /// All of them, always.
+    /// All with their definitions.
     AllAtOnce,
-    /// All of them if they take no more than so many percent of the window.
+    /// All with definitions, up to this percentage of the context window.
     UpTo(u32),
 }
 
-/// About as many characters are one token.
+/// Estimated characters per token.
 const CHARS_PER_TOKEN: u64 = 4;
 
 impl ServerToolLoading {
-    /// What `HAFT_TOOL_SEARCH` or `ENABLE_TOOL_SEARCH` says: `true`, `false`,
-    /// `auto`, `auto:N`.
+    /// Parses `HAFT_TOOL_SEARCH` or `ENABLE_TOOL_SEARCH`: `true`, `false`, `auto`, `auto:N`.
     pub(super) fn from_settings(premises: &SessionEnvironment) -> Self {
         let named = |name: &str| premises.variables.text(name).filter(|it| !it.is_empty());
         let value = named("HAFT_TOOL_SEARCH").or_else(|| named("ENABLE_TOOL_SEARCH")).unwrap_or_default();
@@ -45,29 +44,28 @@ impl ServerToolLoading {
     }
 }
 
-/// The first request waits this long for servers that were never seen before.
+/// Maximum time the first request waits for starting servers.
 const TIMEOUT: Duration = Duration::from_millis(600);
 
-/// And this long for those whose tools must be in it.
+/// Maximum time the first request waits for servers whose tools must be declared.
 const ALWAYS_LOAD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// More instructions than this are an essay.
+/// Maximum bytes of a server's instructions.
 const MAX_INSTRUCTIONS: usize = 2048;
 
-/// As many tools of a server, or late ones, are named: thousands of names say
-/// nothing and cost much.
+/// Maximum number of tool names listed for the model.
 const MAX_NAMED: usize = 250;
 
-/// Keeps the tools of a session in step with its servers. Cheap to clone.
+/// Keeps the tools of a session in sync with its servers. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct ServerTools {
     manager: McpManager,
     pool: SharedPool,
     pipeline: Arc<Pipeline>,
     loading: ServerToolLoading,
-    /// The session is over: whoever follows the servers lets go of its tools.
+    /// Cancelled when the session ends, so that background tasks release the tools.
     over: CancellationToken,
-    /// What the main agent is, whose definition may leave it some tools only.
+    /// The definition of the main agent, which may exclude tools.
     kind: Arc<OnceLock<Arc<AgentDefinition>>>,
 }
 
@@ -78,14 +76,13 @@ impl ServerTools {
         self.kind.set(Arc::clone(kind)).ok();
     }
 
-    /// The session is over: nobody follows the servers any more, and the tools,
-    /// one of which knows the pool it is in, hold each other no longer.
+    /// Stops following the servers and releases the tools, whose pool would otherwise keep itself alive
+    /// through the tool search.
     pub(crate) fn let_go(&self) {
         self.over.cancel();
         self.pool.set(Pool::assemble(Vec::new(), Vec::new()));
     }
 
-    /// Those of this session.
     pub(crate) fn new(servers: &SessionServers, session: &CallSession) -> Self {
         let (pool, pipeline) = (session.pool.clone(), Arc::clone(&session.pipeline));
         let loading = ServerToolLoading::from_settings(&servers.premises);
@@ -99,13 +96,12 @@ impl ServerTools {
         }
     }
 
-    /// Whether the definition of the main agent leaves it a tool.
+    /// Whether the main agent's definition leaves a tool available.
     pub(crate) fn leaves(&self, name: &str) -> bool {
         self.kind.get().is_none_or(|kind| kind.leaves(&self.pool.get(), name))
     }
 
-    /// Takes over the tools that are known now, but for those somebody ruled
-    /// out. Names those that were not there before.
+    /// Installs the tools known now, except excluded ones. Returns the names of new ones.
     pub(crate) fn take(&self) -> Vec<String> {
         if self.manager.names().is_empty() && !self.pool.get().names().any(|it| it.starts_with("mcp__")) {
             return Vec::new();
@@ -128,7 +124,7 @@ impl ServerTools {
         news
     }
 
-    /// Why a tool that was there cannot be called now.
+    /// The reason why an installed tool cannot be called now.
     fn why_gone(&self, tool: &str) -> String {
         let policy = self.pipeline.gate.permissions().policy();
         match policy.removes(tool) {
@@ -140,8 +136,7 @@ impl ServerTools {
         }
     }
 
-    /// Waits a moment for servers that are being started, longer if `patience`
-    /// says so, and puts their tools into the agent's first request.
+    /// Waits for starting servers, up to `patience` if given, and adds their tools to the first request.
     pub(crate) async fn begin(&self, agent: &mut Agent, patience: Option<Duration>) {
         let must_wait = self.manager.has_always_loaded();
         let usual = if must_wait { ALWAYS_LOAD_TIMEOUT } else { TIMEOUT };
@@ -154,7 +149,7 @@ impl ServerTools {
         let pool = self.pool.get();
         let servers = self.manager.names();
         let deferred = pool.deferred().map(|(name, _)| name.to_owned());
-        // Without any server nobody needs to know what looks at servers.
+        // Without any server, tools about servers are useless.
         let useless: Vec<String> = if servers.is_empty() {
             haft_mcp_client::resource_tools(&self.manager).iter().map(|it| it.name().to_owned()).collect()
         } else {
@@ -165,8 +160,8 @@ impl ServerTools {
         self.tell_about(agent);
     }
 
-    /// What the model is told about the servers at the start. It stays as it is
-    /// for the whole session; what comes later is told later.
+    /// Adds information about the servers to the system prompt. It does not change later; updates are
+    /// sent as messages.
     fn tell_about(&self, agent: &mut Agent) {
         for status in self.manager.status() {
             let said = status.info.as_ref().map(|it| it.instructions.trim()).unwrap_or_default();
@@ -180,11 +175,11 @@ impl ServerTools {
         }
     }
 
-    /// Follows the servers in the background: tools that come late are there in
-    /// the next request, and the model is told of them.
+    /// Follows the servers in the background: late tools become available, and the model is told about
+    /// them.
     pub(crate) fn follow(&self, inbox: &AgentInbox) {
         let (mut events, inbox, me) = (self.manager.events(), inbox.clone(), self.clone());
-        // What changed between the first look and now.
+        // Changes between the first look and now.
         me.announce(&inbox);
         let weak = WeakTools {
             watcher: self.manager.downgrade(),
@@ -213,7 +208,7 @@ impl ServerTools {
         });
     }
 
-    /// Takes the tools and mentions those that are new.
+    /// Installs the current tools and tells the model about new ones.
     pub(crate) fn announce(&self, inbox: &AgentInbox) {
         let news = self.take();
         if !news.is_empty() {
@@ -229,8 +224,7 @@ impl ServerTools {
     }
 }
 
-/// The names a model is told: of a server with thousands of tools the first
-/// ones, and how many there are.
+/// The tool names to list: for servers with many tools the first ones and a count.
 fn told(mut names: Vec<String>, servers: &[String]) -> Vec<String> {
     for server in servers {
         let prefix = tool_prefix(server);
@@ -248,7 +242,7 @@ fn told(mut names: Vec<String>, servers: &[String]) -> Vec<String> {
     names
 }
 
-/// What rules may call the tools of servers: also as their servers do.
+/// The names under which rules can refer to MCP tools, including the servers' own names.
 pub(crate) fn names(manager: &McpManager) -> Names {
     let mut names = Names::built_in();
     for (name, server, tool) in manager.origins() {
@@ -257,7 +251,7 @@ pub(crate) fn names(manager: &McpManager) -> Names {
     names
 }
 
-/// Following must not keep the servers alive.
+/// A weak reference, which does not keep the servers alive.
 struct WeakTools {
     watcher: haft_mcp_client::WeakMcpManager,
     pool: SharedPool,
@@ -277,7 +271,7 @@ impl WeakTools {
     }
 }
 
-/// Whether a call of this tool needs servers to run.
+/// Whether a call of this tool needs MCP servers.
 pub fn needs_servers(tool: &str) -> bool {
     const ABOUT_SERVERS: &[&str] = &[
         "ListMcpResources",

@@ -1,5 +1,5 @@
-//! What is told when a file is touched: memory files of directories below, rules
-//! about the file, skills it makes known. Each once for every agent.
+//! Follows the files that agents touch: adds memory files of subdirectories, rules about the file, and
+//! skills it activates, each once per agent.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -23,28 +23,28 @@ use crate::{
     hook_events::run_hooks,
 };
 
-/// Follows what the agents of a session touch.
+/// Follows the files that a session's agents touch.
 pub(crate) struct MemoryFollower(Arc<FollowedMemory>);
 
-/// What is told, and what was.
+/// Available and already sent memory.
 struct FollowedMemory {
     premises: Arc<SessionEnvironment>,
     readers: ReadOnlyTools,
     skills: Arc<ActiveSkills>,
-    /// Rules about files, as they were at the beginning.
+    /// Rules about files, as loaded at the start.
     rules: Vec<PathRule>,
-    /// What everybody was told at the beginning.
+    /// Memory files of the first prompt.
     first: Vec<MemoryFile>,
-    /// The files of that.
+    /// Paths of these files.
     told_first: HashSet<PathBuf>,
     told: Mutex<HashMap<AgentId, HashSet<PathBuf>>>,
-    /// The root of the project, as the kernel knows it.
+    /// Real path of the project root.
     root: PathBuf,
-    /// Where the session works, as the kernel knows it; found with the first look.
+    /// Real path of the working directory; resolved on first use.
     here: OnceLock<PathBuf>,
 }
 
-/// Something an agent is told, and why.
+/// A text for an agent, and the reason for it.
 struct NewMemory {
     file: MemoryFile,
     reason: &'static str,
@@ -79,7 +79,7 @@ impl FollowedMemory {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether an agent wants to be told: some kinds are not.
+    /// Whether an agent receives memory; some kinds do not.
     fn is_for(&self, agent: &AgentId) -> bool {
         let agents = self.skills.agents();
         let line = agents.line_above(agent);
@@ -87,13 +87,13 @@ impl FollowedMemory {
         kind.is_none_or(|kind| !kind.without_memory)
     }
 
-    /// Whether an agent hears of this for the first time.
+    /// Records that an agent receives a file. Returns whether it is the first time.
     fn is_new(&self, agent: &AgentId, path: &Path) -> bool {
         !self.told_first.contains(path)
             && self.told().entry(agent.clone()).or_default().insert(path.to_owned())
     }
 
-    /// Files that calls touched, as the kernel knows them.
+    /// Real paths of the files that calls touched.
     fn touched(calls: &CallSession, answered: &[&AnsweredCall]) -> Vec<PathBuf> {
         let pool = calls.pool.get();
         let mut cx = CallContext::detached(String::from("memory"), Arc::clone(&calls.state.cwd));
@@ -114,7 +114,7 @@ impl FollowedMemory {
         files
     }
 
-    /// What a touched file brings. Looks at the disk.
+    /// What a touched file adds. Reads the disk.
     fn look(&self, agent: &AgentId, calls: &CallSession, file: &Path) -> (Vec<NewMemory>, Vec<String>) {
         let Ok(real) = file.canonicalize() else { return Default::default() };
         if !real.is_file() || !real.starts_with(&self.root) {
@@ -129,10 +129,8 @@ impl FollowedMemory {
         (found, self.told_skills(agent, &skills))
     }
 
-    /// The same, where it needs nothing but what the kernel has in memory: the file
-    /// is what it is called, and the directories on the way were looked at before.
-    /// Most files are like that, and handing a look to another thread costs more
-    /// than the look.
+    /// Like [`Self::look`], if no disk access is necessary: the path is a real path, and its directories
+    /// were searched before. This is the usual case, and cheaper than switching to a blocking thread.
     fn look_at_hand(
         &self,
         agent: &AgentId,
@@ -165,7 +163,7 @@ impl FollowedMemory {
         Some((found, self.told_skills(agent, &skills)))
     }
 
-    /// Rules about a file that an agent has not heard.
+    /// Rules about a file that an agent has not received.
     fn add_rules(&self, agent: &AgentId, real: &Path, found: &mut Vec<NewMemory>) {
         for rule in &self.rules {
             if let Ok(inside) = real.strip_prefix(&rule.root)
@@ -178,20 +176,20 @@ impl FollowedMemory {
         }
     }
 
-    /// A line for each skill that an agent has not heard of.
+    /// A line for each skill that is new to an agent.
     fn told_skills(&self, agent: &AgentId, skills: &[DiscoveredSkill]) -> Vec<String> {
         let new = skills.iter().filter(|it| self.is_new(agent, &it.dir));
         new.map(|it| format!("- {}: {}", it.name, haft_builtin_tools::agent::flat(&it.description, 600)))
             .collect()
     }
 
-    /// Directories between here and a file, the innermost first.
+    /// Directories between the working directory and a file, innermost first.
     fn dirs_to(&self, here: &Path, real: &Path) -> Vec<PathBuf> {
         let dirs = real.ancestors().skip(1).take_while(|it| it.starts_with(&self.root));
         dirs.filter(|it| !here.starts_with(it)).map(Path::to_owned).collect()
     }
 
-    /// Memory files of the directories between here and a file.
+    /// Memory files of these directories.
     fn nested(&self, agent: &AgentId, calls: &CallSession, real: &Path) -> Vec<NewMemory> {
         let here = self.premises.cwd.canonicalize().unwrap_or_else(|_| self.premises.cwd.clone());
         let mut dirs = self.dirs_to(&here, real);
@@ -263,7 +261,7 @@ impl BatchObserver for MemoryFollower {
         })
     }
 
-    /// What everybody is told at the beginning is told anew, and hooks hear it.
+    /// Resets what was sent, because the first prompt is sent again, and runs the hooks.
     fn forget(&self, calls: &CallSession) {
         self.0.told().remove(&calls.agent_id);
         let listens = calls.pipeline.gate.hooks().get().listens(HookEvent::InstructionsLoaded);
@@ -284,7 +282,7 @@ impl BatchObserver for MemoryFollower {
 }
 
 impl MemoryFollower {
-    /// What a touched file brings, found where waiting for a disk harms nobody.
+    /// What a touched file adds, read on a blocking thread if necessary.
     async fn looked(
         &self,
         agent: &AgentId,
@@ -302,12 +300,12 @@ impl MemoryFollower {
     }
 }
 
-/// Whether skills can be loaded: nobody hears of what they cannot use.
+/// Whether the agent can load skills; otherwise they are not announced.
 fn can_load_skills(calls: &CallSession) -> bool {
     calls.pool.get().get(SKILL_TOOL).is_some()
 }
 
-/// Hooks hear what was read at the beginning.
+/// Runs the hooks about the memory files of the first prompt.
 pub(crate) async fn tell_hooks(calls: &CallSession, memory: &MemoryFiles) {
     if !calls.pipeline.gate.hooks().get().listens(HookEvent::InstructionsLoaded) {
         return;

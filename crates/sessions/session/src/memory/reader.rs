@@ -1,4 +1,4 @@
-//! Reads files, and what they import.
+//! Reads memory files and their imports.
 
 use std::{
     fs::File,
@@ -11,20 +11,19 @@ use haft_agent::{MemoryFile, MemoryOwner};
 use super::{LoadedMemory, MayRead, PathRule};
 use crate::extensions::{FrontMatter, LinkGuard, PathGlobs, pages};
 
-/// Imports inside imports, and no further.
+/// Maximum depth of imports.
 const MAX_DEPTH: usize = 4;
 
-/// Of one file; more would crowd out the conversation.
+/// Maximum bytes of a file; the rest is cut off.
 const MAX_BYTES: usize = 200 << 10;
 
-/// Reads files and what they import.
 pub(super) struct MemoryReader<'a> {
-    /// What `~` means.
+    /// The home directory (`~`).
     home: Option<&'a Path>,
-    /// Where the files of a project end; none for the person's own files, which
-    /// may import from anywhere.
+    /// Directory that files must not leave; `None` for the user's own files, which may import from
+    /// anywhere.
     pub(super) root: Option<PathBuf>,
-    /// Whose the files are that are read now.
+    /// Owner of the files being read.
     pub(super) owner: MemoryOwner,
     may_read: MayRead<'a>,
     excludes: PathGlobs,
@@ -37,21 +36,21 @@ impl<'a> MemoryReader<'a> {
         Self { home, root: None, owner, may_read, excludes, found: LoadedMemory::default() }
     }
 
-    /// Reads the first of several files that is there.
+    /// Reads the first existing file of several.
     pub(super) fn read_first(&mut self, dir: &Path, names: &[&str]) {
         if let Some(name) = names.iter().find(|name| dir.join(name).is_file()) {
             self.read(&dir.join(name));
         }
     }
 
-    /// Reads a file and what it imports, each as a part of its own.
+    /// Reads a file and its imports, each as a separate part.
     pub(super) fn read(&mut self, path: &Path) {
         if let Some(text) = self.read_regular(path, None) {
             self.take(path, text, &mut Vec::new());
         }
     }
 
-    /// Reads the rules of a directory. Those about some files wait for these.
+    /// Reads the rules of a directory. Rules with globs are stored for later.
     pub(super) fn read_rules(&mut self, dir: &Path, root: &Path) {
         for (_, path) in pages(dir, &LinkGuard::default()) {
             let Some(text) = self.read_regular(&path, None) else { continue };
@@ -74,7 +73,7 @@ impl<'a> MemoryReader<'a> {
         }
     }
 
-    /// Takes a text in, and what it imports behind it.
+    /// Adds a text, followed by its imports.
     fn take(&mut self, path: &Path, text: String, open: &mut Vec<PathBuf>) {
         let text = without_comments(&text);
         let imports: Vec<String> = imports(&text).map(str::to_owned).collect();
@@ -109,7 +108,7 @@ impl<'a> MemoryReader<'a> {
         Some(haft_paths::lexical(&path))
     }
 
-    /// Only regular files: a FIFO named `CLAUDE.md` must not stop the session.
+    /// Reads regular files only: a FIFO named `CLAUDE.md` must not block the session.
     fn read_regular(&mut self, path: &Path, from: Option<&Path>) -> Option<String> {
         let real = path.canonicalize().ok()?;
         if !std::fs::metadata(&real).ok()?.is_file() {
@@ -151,7 +150,7 @@ impl<'a> MemoryReader<'a> {
     }
 }
 
-/// Paths behind an `@`, outside of code.
+/// Import paths (`@path`) outside of code.
 fn imports(text: &str) -> impl Iterator<Item = &str> {
     let mut in_fence = false;
     let lines = text.lines().filter(move |line| {
@@ -160,7 +159,7 @@ fn imports(text: &str) -> impl Iterator<Item = &str> {
         !in_fence && !is_mark
     });
     lines.flat_map(|line| {
-        // Every second part between back quotes is code.
+        // Text between backquotes is code.
         let prose = line.split('`').step_by(2);
         prose.flat_map(|part| {
             part.split_whitespace().filter_map(|word| {

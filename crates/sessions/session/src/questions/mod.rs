@@ -37,7 +37,7 @@ pub struct SessionQuestion {
     pub agent: AgentId,
     /// Description of the agent that asks, if it is a sub-agent.
     pub asker: Option<String>,
-    /// What is asked.
+    /// What the question is about.
     pub subject: QuestionSubject,
 }
 

@@ -1,5 +1,4 @@
-//! The setting `otelHeadersHelper`: a command that prints the headers a
-//! collector wants.
+//! The setting `otelHeadersHelper`: a command that prints HTTP headers for the collector.
 
 use std::{process::Stdio, time::Duration};
 
@@ -7,11 +6,11 @@ use haft_types::EnvVars;
 use serde_json::{Map, Value};
 use tokio::process::Command;
 
-/// How long the command may take.
+/// Time limit of the command.
 const HELPER_TIME: Duration = Duration::from_secs(10);
 
-/// A command that prints a JSON object of names and texts. It sees the variables
-/// of the session, but for keys.
+/// A command that prints a JSON object of header names and values. It gets the session's variables,
+/// except secrets.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct HeadersHelper {
     pub(crate) command: String,
@@ -19,8 +18,7 @@ pub(crate) struct HeadersHelper {
 }
 
 impl HeadersHelper {
-    /// Runs the command. What goes wrong is told without what it printed: that
-    /// may hold a secret.
+    /// Runs the command. Errors do not include its output, which may contain a secret.
     pub(super) async fn headers(&self) -> Result<Vec<(String, String)>, String> {
         let mut command = Command::new("sh");
         command.env_clear().envs(self.variables.inherited()).arg("-c").arg(&self.command);

@@ -1,13 +1,12 @@
-//! OpenTelemetry: traces, metrics and logs of a run, with the names of the
-//! GenAI conventions, sent as OTLP over HTTP in JSON.
+//! OpenTelemetry: traces, metrics and logs of a run, named by the GenAI conventions, sent as OTLP over
+//! HTTP in JSON.
 //!
-//! Off unless the environment asks for it. No content (prompts, inputs,
-//! results) unless the environment asks for that too. Sent once, when the run
-//! is over, with little patience: a collector that is down costs nothing
-//! before that, and at most a second then.
+//! Disabled unless environment variables enable it. Content (prompts, inputs, results) has to be enabled
+//! separately. Data is sent once, at the end of a run, with a time limit of one second, so an
+//! unavailable collector has no earlier effect.
 //!
-//! Own code: three JSON bodies and three posts; the SDK would bring a runtime of
-//! its own, and a dozen crates, to send them.
+//! Hand-written: three JSON bodies and three requests do not justify the SDK with its own runtime and a
+//! dozen dependencies.
 
 mod headers_helper;
 mod observer;
@@ -23,38 +22,38 @@ pub(crate) use self::headers_helper::HeadersHelper;
 pub(crate) use self::observer::{Observer, TraceDesk};
 use self::spans::{RunInfo, SpannedRun};
 
-/// How long all three posts may take together.
+/// Time limit of all three requests together.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Where to, and how much.
+/// Endpoint and content of telemetry.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct TelemetrySettings {
     endpoint: String,
     headers: Vec<(String, String)>,
-    /// A command that prints more of them.
+    /// A command that prints further headers.
     helper: Option<HeadersHelper>,
     content: SentContent,
     service: String,
     traceparent: Option<String>,
 }
 
-/// Whether what was said and done is sent too.
+/// Whether content is sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum SentContent {
     /// Only names, numbers and times.
     Off,
-    /// Prompts, inputs and results as well.
+    /// Prompts, inputs and results, too.
     On,
 }
 
-/// Listens to a run and sends what it heard.
+/// Collects and sends telemetry of a run.
 pub(crate) struct Telemetry {
     settings: TelemetrySettings,
     run: SpannedRun,
 }
 
 impl Telemetry {
-    /// Listens to a run that begins now.
+    /// Starts collecting.
     pub(crate) fn new(settings: TelemetrySettings, info: RunInfoOf<'_>) -> Self {
         let info = RunInfo {
             session: info.session.to_owned(),
@@ -66,17 +65,17 @@ impl Telemetry {
         Self { settings, run }
     }
 
-    /// Hears an event of an agent.
+    /// Records an event of an agent.
     fn hear(&mut self, agent: &AgentId, event: &AgentEvent) {
         self.run.hear(agent, event, SystemTime::now(), self.settings.content == SentContent::On);
     }
 
-    /// The run is over.
+    /// Records the end of the run.
     pub(crate) fn end(&mut self, end: &TurnEnd) {
         self.run.end(end, SystemTime::now());
     }
 
-    /// Sends everything. Says what went wrong, for those who want to know.
+    /// Sends everything. Returns errors as text.
     pub(crate) async fn send(self) -> Result<(), String> {
         let client = reqwest::Client::builder().timeout(TIMEOUT).build().map_err(|err| err.to_string())?;
         let resource = otlp_json::resource(&self.settings.service);
@@ -109,7 +108,7 @@ impl Telemetry {
     }
 }
 
-/// What a run is about.
+/// Facts about a run.
 pub(crate) struct RunInfoOf<'a> {
     pub(crate) session: &'a str,
     pub(crate) model: &'a str,
@@ -118,7 +117,7 @@ pub(crate) struct RunInfoOf<'a> {
 }
 
 impl TelemetrySettings {
-    /// If the environment asks for it.
+    /// Reads the settings from environment variables; `None` unless telemetry is enabled.
     pub(crate) fn from_env(env: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
         let get = |name: &str| env(name).filter(|value| !value.trim().is_empty());
         let is_on = |name: &str| get(name).is_some_and(|it| !matches!(it.as_str(), "0" | "false" | "no"));
@@ -140,7 +139,7 @@ impl TelemetrySettings {
         })
     }
 
-    /// The same, with headers that a command prints.
+    /// Adds a command that prints headers.
     #[must_use]
     pub(crate) fn with_helper(self, helper: Option<HeadersHelper>) -> Self {
         Self { helper, ..self }

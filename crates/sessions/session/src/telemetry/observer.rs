@@ -1,4 +1,4 @@
-//! One trace per prompt.
+//! Creates one trace per prompt.
 
 use std::{
     sync::{Mutex, MutexGuard, OnceLock, PoisonError},
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{AgentReport, ChildIdentity, EventSender, SessionEventKind};
 
-/// Listens to prompt after prompt, and sends what it heard beside the work.
+/// Collects telemetry of each prompt and sends it in the background.
 #[derive(Default)]
 pub(crate) struct Observer {
     settings: Option<TelemetrySettings>,
@@ -26,7 +26,7 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// One that does nothing without settings.
+    /// Creates an observer, which does nothing without settings.
     pub(crate) fn new(settings: Option<TelemetrySettings>, provider: String, events: EventSender) -> Self {
         Self { settings, provider, events: Some(events), ..Self::default() }
     }
@@ -52,25 +52,25 @@ impl Observer {
         });
     }
 
-    /// What is on its way.
+    /// Takes the tasks that are sending.
     pub(crate) fn take_sending(&mut self) -> JoinSet<()> {
         std::mem::take(&mut self.sending)
     }
 
-    /// Waits a little for what is on its way.
+    /// Waits briefly for telemetry that is being sent.
     pub(crate) async fn wait(sending: &mut JoinSet<()>) {
-        /// Longer than one sending may take.
+        /// Slightly more than the time limit of one transmission.
         const TIMEOUT: Duration = Duration::from_millis(1_200);
         let all = async { while sending.join_next().await.is_some() {} };
         tokio::time::timeout(TIMEOUT, all).await.ok();
     }
 }
 
-/// Traces of a session, for whoever has something to tell or to ask.
+/// Trace context of a session.
 #[derive(Default)]
 pub(crate) struct TraceDesk {
     observer: Mutex<Observer>,
-    /// What we were given, for calls where nothing is observed.
+    /// The given `traceparent`, for calls that are not observed.
     given: OnceLock<String>,
 }
 
@@ -79,33 +79,33 @@ impl TraceDesk {
         self.observer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A trace that somebody else began, and this session is a part of.
+    /// Makes the session a part of an existing trace.
     pub(crate) fn is_part_of(&self, traceparent: Option<String>) {
         if let Some(given) = traceparent.filter(|it| parse_traceparent(it).is_some()) {
             self.given.set(given).ok();
         }
     }
 
-    /// An agent tells something.
+    /// Records an event of an agent.
     pub(crate) fn hear(&self, agent: &AgentId, event: &AgentEvent) {
         self.observer().hear(agent, event);
     }
 
-    /// An agent begins that another one started.
+    /// Records the start of a sub-agent.
     pub(crate) fn begin_child(&self, facts: &ChildIdentity) {
         if let Some(now) = &mut self.observer().now {
             now.run.begin_child(facts, SystemTime::now());
         }
     }
 
-    /// It has ended.
+    /// Records the end of a sub-agent.
     pub(crate) fn end_child(&self, id: &AgentId, report: &AgentReport) {
         if let Some(now) = &mut self.observer().now {
             now.run.end_child(id, report, SystemTime::now());
         }
     }
 
-    /// Where what a call leads to elsewhere belongs, as a W3C `traceparent`.
+    /// The W3C `traceparent` for operations that a call causes elsewhere.
     pub(crate) fn traceparent(&self, agent: &AgentId, call: &CallId) -> Option<String> {
         if let Some(now) = &self.observer().now {
             let trace = &now.run.trace;

@@ -30,7 +30,7 @@ fn of_span(span: &Span, trace: &str) -> Value {
     }
     let mut out = json!({
         "traceId": trace, "spanId": span.id, "name": span.name,
-        // 3 is a client, 1 is internal.
+        // Span kinds of OTLP: 3 is client, 1 is internal.
         "kind": if span.kind == SpanKind::Chat { 3 } else { 1 },
         "startTimeUnixNano": nanos(span.start), "endTimeUnixNano": nanos(span.end), "attributes": all,
         "status": match &span.error {
@@ -44,7 +44,7 @@ fn of_span(span: &Span, trace: &str) -> Value {
     out
 }
 
-/// Token usage and durations, as histograms of one run each.
+/// Token usage and durations of a run, as histograms.
 pub(super) fn metrics(resource: &Value, run: &SpannedRun) -> Value {
     let (mut tokens, mut durations) = (Vec::new(), Vec::new());
     for span in run.spans.iter().filter(|span| span.kind != SpanKind::Phase) {
@@ -75,7 +75,7 @@ pub(super) fn metrics(resource: &Value, run: &SpannedRun) -> Value {
     json!({"resourceMetrics": [{"resource": resource, "scopeMetrics": [{"scope": scope(), "metrics": list}]}]})
 }
 
-/// Bounds as the conventions advise.
+/// Bucket bounds recommended by the conventions.
 const DURATIONS: [f64; 14] =
     [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 const TOKENS: [f64; 14] = [
@@ -105,7 +105,7 @@ fn point(labels: &[(&'static str, Value)], value: f64, span: &Span, bounds: &[f6
     })
 }
 
-/// One line per call, one per lost cache and one for the run.
+/// Log records: one per call, per cache miss, and for the run.
 pub(super) fn logs(resource: &Value, run: &SpannedRun) -> Value {
     let mut lines: Vec<Value> = run
         .spans
@@ -113,7 +113,7 @@ pub(super) fn logs(resource: &Value, run: &SpannedRun) -> Value {
         .filter(|span| matches!(span.kind, SpanKind::Agent | SpanKind::Tool))
         .map(|span| {
             let name = if span.kind == SpanKind::Tool { "haft.tool_result" } else { "haft.run_end" };
-            // 17 is an error, 9 is information.
+            // Severity numbers of OTLP: 17 is error, 9 is info.
             json!({
                 "timeUnixNano": nanos(span.end), "severityNumber": if span.error.is_some() { 17 } else { 9 },
                 "eventName": name, "body": {"stringValue": span.name}, "traceId": run.trace, "spanId": span.id,
@@ -125,7 +125,7 @@ pub(super) fn logs(resource: &Value, run: &SpannedRun) -> Value {
     json!({"resourceLogs": [{"resource": resource, "scopeLogs": [{"scope": scope(), "logRecords": lines}]}]})
 }
 
-/// A request that could not go on from what the provider had cached.
+/// The log record of a prompt cache miss.
 fn lost_cache(at: SystemTime, bust: &CacheMiss, run: &SpannedRun) -> Value {
     let facts = [
         ("gen_ai.conversation.id", json!(run.info.session)),
@@ -134,7 +134,7 @@ fn lost_cache(at: SystemTime, bust: &CacheMiss, run: &SpannedRun) -> Value {
         ("haft.cache.detail", json!(bust.detail)),
         ("haft.cache.tokens", json!(bust.tokens)),
     ];
-    // 13 is a warning.
+    // Severity 13 is warning.
     json!({
         "timeUnixNano": nanos(at), "severityNumber": 13, "eventName": "haft.cache_bust",
         "body": {"stringValue": bust.detail}, "traceId": run.trace, "attributes": attributes(&facts),
@@ -150,7 +150,7 @@ fn any_value(value: &Value) -> Value {
     match value {
         Value::String(text) => json!({"stringValue": text}),
         Value::Bool(flag) => json!({"boolValue": flag}),
-        // Whole numbers are texts in this form.
+        // OTLP JSON encodes integers as strings.
         Value::Number(number) if number.is_f64() => json!({"doubleValue": number}),
         Value::Number(number) => json!({"intValue": number.to_string()}),
         Value::Array(items) => {

@@ -1,4 +1,4 @@
-//! Spans out of events.
+//! Converts events to spans.
 
 use std::{collections::HashMap, time::SystemTime};
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{AgentReport, AgentStatus, ChildIdentity};
 
-/// A span, or a log line where it has no end of its own.
+/// A span, or a log record if it has no end of its own.
 #[derive(Clone, Debug)]
 pub(super) struct Span {
     pub(super) id: String,
@@ -23,17 +23,17 @@ pub(super) struct Span {
     pub(super) kind: SpanKind,
 }
 
-/// What a span is about.
+/// Kind of a span.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum SpanKind {
     Agent,
     Chat,
     Tool,
-    /// A part of a call.
+    /// A phase of a call.
     Phase,
 }
 
-/// What is known from the start.
+/// Facts known when the run starts.
 pub(super) struct RunInfo {
     pub(super) session: String,
     pub(super) model: String,
@@ -41,25 +41,24 @@ pub(super) struct RunInfo {
     pub(super) prompt: Option<String>,
 }
 
-/// A run as spans: the main agent, and below the calls that started them the
-/// agents that worked for it.
+/// A run as spans: the main agent, and sub-agents below the calls that started them.
 pub(super) struct SpannedRun {
     pub(super) trace: String,
     pub(super) spans: Vec<Span>,
     pub(super) info: RunInfo,
     scopes: HashMap<AgentId, AgentScope>,
     calls: HashMap<(AgentId, CallId), Span>,
-    /// Caches that were lost, and when.
+    /// Prompt cache misses with their times.
     pub(super) busts: Vec<(SystemTime, CacheMiss)>,
 }
 
-/// What is known of one agent of a run.
+/// State of one agent of a run.
 struct AgentScope {
     root: Span,
     model: String,
-    /// The request that is being answered.
+    /// The span of the current model request.
     chat: Option<Span>,
-    /// When the next request began, about: when the last result was there.
+    /// Approximate start of the next request: the time of the last result.
     ready: SystemTime,
     usage: Usage,
 }
@@ -80,7 +79,7 @@ impl AgentScope {
         Span { id: random_hex(16), parent, name, start, end: start, attributes, error: None, kind }
     }
 
-    /// The answer is over, if one was coming in.
+    /// Ends the span of the current request, if there is one.
     fn end_chat(&mut self, now: SystemTime) -> Option<Span> {
         let mut chat = self.chat.take()?;
         chat.end = now;
@@ -122,7 +121,7 @@ impl SpannedRun {
         Self { trace, spans: Vec::new(), info, scopes, calls: HashMap::new(), busts: Vec::new() }
     }
 
-    /// An agent begins that a call of another one started.
+    /// Adds a sub-agent that a call started.
     pub(super) fn begin_child(&mut self, facts: &ChildIdentity, now: SystemTime) {
         let attributes = vec![
             ("gen_ai.operation.name", json!("invoke_agent")),
@@ -145,7 +144,7 @@ impl SpannedRun {
         self.scopes.insert(facts.id.clone(), AgentScope::new(root, &facts.model, now));
     }
 
-    /// It has ended.
+    /// Ends the span of a sub-agent.
     pub(super) fn end_child(&mut self, id: &AgentId, report: &AgentReport, now: SystemTime) {
         let Some(mut scope) = self.scopes.remove(id) else { return };
         self.spans.extend(scope.end_chat(now));
@@ -192,7 +191,7 @@ impl SpannedRun {
                         scope.child(String::new(), now, call_attributes(call, content), SpanKind::Tool);
                     span.name = format!("execute_tool {}", call.name);
                     span.id = call_span(&self.trace, agent, &call.id);
-                    // The answer that asked for it may not be over yet.
+                    // The request that contained the call may not have ended yet.
                     span.parent = scope.chat.as_ref().map(|chat| chat.id.clone()).or(span.parent);
                     self.calls.insert((agent.clone(), call.id.clone()), span);
                 }
@@ -268,7 +267,7 @@ fn call_attributes(call: &ToolUse, content: bool) -> Vec<(&'static str, Value)> 
     attributes
 }
 
-/// The span of a call: the same for whoever asks, before it is told.
+/// The span id of a call, computed from its ids so that it is known before the call is reported.
 pub(super) fn call_span(trace: &str, agent: &AgentId, call: &CallId) -> String {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     let mut hasher = DefaultHasher::new();
@@ -276,7 +275,7 @@ pub(super) fn call_span(trace: &str, agent: &AgentId, call: &CallId) -> String {
     format!("{:016x}", hasher.finish().max(1))
 }
 
-/// Where a call spent its time, one after the other.
+/// The phases of a call as consecutive spans.
 fn phases(call: &Span, timing: &CallTiming) -> Vec<Span> {
     let parts = [
         ("queue", timing.queue),
@@ -289,7 +288,7 @@ fn phases(call: &Span, timing: &CallTiming) -> Vec<Span> {
     let mut spans = Vec::new();
     for (name, took) in parts {
         let end = start + took;
-        // What did not happen has no time at all.
+        // Phases that did not happen have no duration.
         if !took.is_zero() {
             spans.push(Span {
                 id: random_hex(16),
@@ -307,7 +306,7 @@ fn phases(call: &Span, timing: &CallTiming) -> Vec<Span> {
     spans
 }
 
-/// Trace and span of a W3C `traceparent`.
+/// Parses trace id and span id of a W3C `traceparent`.
 pub(super) fn parse_traceparent(text: &str) -> Option<(String, String)> {
     let parts: Vec<&str> = text.trim().split('-').collect();
     let [_, trace, span, _] = parts.as_slice() else { return None };

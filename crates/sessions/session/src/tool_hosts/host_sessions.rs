@@ -1,4 +1,4 @@
-//! Sessions without a model, lent to callers on other machines.
+//! Sessions without a model that run tool calls for remote callers.
 
 use std::{
     collections::HashSet,
@@ -21,7 +21,7 @@ use crate::{
     SessionSpec, build::place_notes, environment::SessionEnvironment, rewind_files::rewind_calls, undo,
 };
 
-/// Opens sessions for callers, in the way of a spec.
+/// Opens sessions for callers, based on a spec.
 pub struct HostSessionFactory {
     spec: SessionSpec,
     /// Whether callers may only work in the spec's directory.
@@ -30,13 +30,13 @@ pub struct HostSessionFactory {
 }
 
 impl HostSessionFactory {
-    /// Sessions like this one, in directories that callers name. What a person
-    /// should know goes to `notice`.
+    /// Creates a factory of sessions like this one, in directories that callers name. Messages for the
+    /// user are passed to `notice`.
     pub fn new(spec: SessionSpec, notice: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self { spec, only_here: false, notice: Arc::new(notice) }
     }
 
-    /// In the spec's own directory only.
+    /// Restricts callers to the spec's own directory.
     pub fn restrict_to_spec_dir(mut self) -> Self {
         self.only_here = true;
         self
@@ -73,7 +73,7 @@ impl SessionFactory for HostSessionFactory {
         spec.log.kept = LogDestination::Nowhere;
         spec.asking = ApproverSpec::Port(ask);
         spec.servers.start = ServerStart::ForHooks;
-        // What the caller's model still has in its conversation is not known here.
+        // The caller's context is not known here.
         spec.remembers_results = false;
         let notice = Arc::clone(&self.notice);
         Box::pin(async move {
@@ -117,7 +117,7 @@ fn lent(handle: SessionHandle) -> HostSession {
     }
 }
 
-/// What a caller may want beside calls.
+/// Operations of a caller other than tool calls.
 struct SessionOperations {
     handle: SessionHandle,
     premises: Arc<SessionEnvironment>,

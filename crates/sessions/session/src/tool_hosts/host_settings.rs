@@ -1,5 +1,4 @@
-//! Hosts by name, in settings: `"hosts": {"gpu1": "ssh://gpu1/srv/app"}`, and
-//! `"host"` for the one that sessions use.
+//! Tool hosts in settings: `"hosts": {"gpu1": "ssh://gpu1/srv/app"}`, and `"host"` for the default.
 
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use serde_json::Value;
 
 use crate::{OpenError, environment::SessionEnvironment};
 
-/// The hosts that sessions use when nobody names one.
+/// The default hosts.
 pub(super) fn usual(premises: &SessionEnvironment) -> Vec<String> {
     let named = premises.loaded().settings.get("host").map(|it| it.value);
     match named {
@@ -18,7 +17,7 @@ pub(super) fn usual(premises: &SessionEnvironment) -> Vec<String> {
     }
 }
 
-/// The hosts of a session: `NAME`, as settings know it, or `NAME=ADDRESS`.
+/// The hosts of a session, from `NAME` in the settings or `NAME=ADDRESS`.
 pub(super) fn hosts(premises: &SessionEnvironment, named: &[String]) -> Result<Vec<HostConfig>, OpenError> {
     let usual = usual(premises);
     let named = if named.is_empty() { &usual } else { named };
@@ -48,7 +47,7 @@ fn host(premises: &SessionEnvironment, named: &str) -> Result<HostConfig, OpenEr
     furnished(premises, config, &entry).map_err(wrong)
 }
 
-/// What settings and variables say about how a host is reached.
+/// Adds connection settings and variables to a host.
 fn furnished(
     premises: &SessionEnvironment,
     mut config: HostConfig,
@@ -85,8 +84,7 @@ fn furnished(
     })
 }
 
-/// How long things may take, where the person says so (`HAFT_HOST_PATIENCE`,
-/// seconds).
+/// Timeouts of connections, from `HAFT_HOST_PATIENCE` (seconds).
 pub(super) fn times(premises: &SessionEnvironment) -> LinkTimeouts {
     let seconds = premises.variables.text("HAFT_HOST_PATIENCE").and_then(|it| it.trim().parse::<f64>().ok());
     let usual = LinkTimeouts::default();

@@ -1,7 +1,7 @@
-//! Tool hosts of a session: files and commands are on other machines.
+//! Tool hosts of a session: remote machines with its files and commands.
 //!
-//! The loop, the log, keys and hooks stay here. Tools that act on a machine are
-//! run over there, under their own names.
+//! The agent loop, the log, keys and hooks stay local. Tools that work on a machine run on the host,
+//! under their own names.
 
 mod host_sessions;
 mod host_settings;
@@ -22,7 +22,7 @@ use crate::{
     late_pipeline::LatePipeline,
 };
 
-/// Tools that may be about a task or a stored result of the near end, too.
+/// Tools that can refer to a local task or stored result, too.
 const ABOUT_BOTH: [&str; 5] = [
     <haft_builtin_tools::task_output::TaskOutput as haft_tool::Tool>::NAME,
     <haft_builtin_tools::task_stop::TaskStop as haft_tool::Tool>::NAME,
@@ -31,13 +31,12 @@ const ABOUT_BOTH: [&str; 5] = [
     <haft_builtin_tools::ls::Ls as haft_tool::Tool>::NAME,
 ];
 
-/// Whether the session works on other machines.
+/// Whether the session uses tool hosts.
 pub(crate) fn is_wanted(premises: &SessionEnvironment, spec: &SessionSpec) -> bool {
     !spec.hosts.named.is_empty() || (spec.model.is_some() && !host_settings::usual(premises).is_empty())
 }
 
-/// Connects to the hosts of a session; nothing where it has none. Blocks until
-/// they have answered.
+/// Connects to the hosts of a session; `None` if it has none. Blocks until they have answered.
 pub(crate) fn connect(
     premises: &SessionEnvironment,
     spec: &SessionSpec,
@@ -75,7 +74,7 @@ pub(crate) fn connect(
     Ok(Some(set))
 }
 
-/// The tools of a session with hosts: those of machines are over there.
+/// The tools of a session with hosts: those that work on a machine are replaced by remote ones.
 pub(crate) fn hosted_tools(hosts: &Arc<HostSet>, tools: Vec<Arc<dyn DynTool>>) -> Vec<Arc<dyn DynTool>> {
     let kept = tools.into_iter().filter(|it| !haft_builtin_tools::needs_own_files(it.name()));
     kept.map(|tool| {
@@ -89,7 +88,7 @@ pub(crate) fn hosted_tools(hosts: &Arc<HostSet>, tools: Vec<Arc<dyn DynTool>>) -
     .collect()
 }
 
-/// Connects hosts with the person here, and with what they may not know.
+/// Connects hosts with the local approver, and with local secrets to be masked.
 pub(crate) fn introduce(
     hosts: &HostSet,
     late: &Arc<LatePipeline>,
@@ -103,8 +102,8 @@ pub(crate) fn introduce(
     }));
 }
 
-/// Keeps secrets of this machine in it: they are masked in results, and never
-/// put into calls, which may go to a host. What a host masked it puts back itself.
+/// Masks local secrets in results. They are never inserted into calls, which may go to a host; a host
+/// restores what it has masked itself.
 pub(crate) struct LocalSecrets(pub(crate) haft_agent::Masker);
 
 impl haft_tool_runtime::SecretMask for LocalSecrets {
@@ -117,7 +116,7 @@ impl haft_tool_runtime::SecretMask for LocalSecrets {
     }
 }
 
-/// Agents of the session, and results that are stored here.
+/// Local agents and stored results.
 struct LocalResources {
     agents: Arc<SubagentRegistry>,
     session_dir: PathBuf,
@@ -137,8 +136,7 @@ impl LocalTasks for LocalResources {
     }
 }
 
-/// Waits until hosts have something to tell an agent that another one started;
-/// for ever without hosts.
+/// Waits for updates of hosts for a sub-agent; forever without hosts.
 pub(crate) async fn news_of_hosts(premises: &SessionEnvironment, agent: &AgentId) -> Vec<String> {
     let Some(hosts) = premises.hosts.get() else { return std::future::pending().await };
     hosts.news(agent).await;
@@ -149,7 +147,7 @@ pub(crate) async fn news_of_hosts(premises: &SessionEnvironment, agent: &AgentId
     told.collect()
 }
 
-/// What the first request says about where the work is.
+/// Describes the hosts in the system prompt.
 pub(crate) fn environment(hosts: &HostSet, environment: &mut PromptEnvironment, mode: String) {
     let place = hosts.place();
     environment.cwd = place.cwd.display().to_string();
@@ -180,8 +178,7 @@ pub(crate) fn environment(hosts: &HostSet, environment: &mut PromptEnvironment, 
     environment.notes = notes;
 }
 
-/// What is known about calls that a killed process left open: hosts remember
-/// theirs.
+/// Known outcomes of calls that a killed process left open: hosts remember theirs.
 pub(crate) struct HostCallStates<'a> {
     pub(crate) premises: &'a SessionEnvironment,
     pub(crate) has_hosts: bool,
@@ -199,12 +196,12 @@ impl ExternalCallStates for HostCallStates<'_> {
     }
 }
 
-/// Connects to the hosts of a spec without opening a session.
+/// Connects to the hosts of a spec without opening a session. Blocks.
 pub fn open_hosts(premises: &SessionEnvironment, spec: &SessionSpec) -> Result<Arc<HostSet>, OpenError> {
     connect(premises, spec)?.ok_or_else(|| OpenError::Spec(String::from("no host is named")))
 }
 
-/// The address of a host as settings and flags name it, checked.
+/// Parses and checks a host address of settings or flags.
 pub fn host_address(text: &str) -> Result<HostAddress, String> {
     HostAddress::read(text).map_err(|err| err.to_string())
 }

@@ -1,4 +1,4 @@
-//! Questions of far rules, asked of the person here.
+//! Asks the local user about calls that rules of a tool host ask about.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use haft_tool_runtime::{PermissionAnswer, PermissionQuestion};
 
 use crate::late_pipeline::LatePipeline;
 
-/// The person of the session.
+/// The local approver of the session.
 pub(super) struct LocalQuestionHandler {
     pub(super) late: Arc<LatePipeline>,
 }

@@ -1,5 +1,4 @@
-//! Worktrees of a session: who works where, hooks around making and removing
-//! them, and what is told.
+//! Worktrees of a session: assignment to agents, hooks around creation and removal, notices.
 
 use std::{
     path::{Path, PathBuf},
@@ -23,7 +22,7 @@ use serde_json::json;
 
 use crate::{EventSender, environment::SessionEnvironment, late_pipeline::LatePipeline, task_hooks::refusal};
 
-/// The worktrees that sessions of a place made, for whoever is no session.
+/// Manager of worktrees created by sessions, for callers without a session.
 pub fn worktree_keeper(premises: &SessionEnvironment) -> WorktreeManager {
     let owner = ProcessOwner::unrecorded(premises.session_id.as_str());
     WorktreeManager::new(&premises.state_dir(), owner, &premises.variables)
@@ -32,8 +31,8 @@ pub fn worktree_keeper(premises: &SessionEnvironment) -> WorktreeManager {
 /// The worktrees of a session.
 pub(crate) struct SessionWorktrees {
     keeper: Arc<WorktreeManager>,
-    /// Clears away what others left. Its processes are not the session's: a short
-    /// session must not cut it off again and again.
+    /// Removes worktrees of killed sessions. Its processes do not belong to the session, so that short
+    /// sessions do not interrupt it every time.
     sweeper: WorktreeManager,
     files: Arc<SessionFiles>,
     store: Arc<SettingsStore>,
@@ -66,8 +65,8 @@ impl SessionWorktrees {
         })
     }
 
-    /// Takes its own worktrees over from an earlier process, and clears away what
-    /// killed sessions left and nothing is in. What has something in it is told.
+    /// Takes over the session's worktrees from an earlier process, and removes unchanged ones of killed
+    /// sessions. Reports those with changes.
     pub(crate) fn begin(self: &Arc<Self>) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let desk = Arc::clone(self);
@@ -118,7 +117,7 @@ impl SessionWorktrees {
         WorktreeUser { session, agent, came_from: came_from.to_owned() }
     }
 
-    /// Makes a worktree for an agent, by a hook or by git.
+    /// Creates a worktree for an agent, by a hook or with git.
     pub(crate) async fn make(
         &self,
         name: &str,
@@ -145,13 +144,13 @@ impl SessionWorktrees {
         .await
     }
 
-    /// The worktree an agent works in.
+    /// The worktree of an agent.
     async fn held(&self, agent: &AgentId) -> Option<WorktreeRecord> {
         let (keeper, session, agent) = (Arc::clone(&self.keeper), self.session.clone(), agent.to_string());
         blocking(move || keeper.held_by(&session, &agent).ok_or_else(String::new)).await.ok()
     }
 
-    /// An agent goes on in its worktree.
+    /// Reopens the worktree of an agent that is resumed.
     pub(crate) async fn go_on(&self, path: &Path, agent: &AgentId) -> Result<WorktreeRecord, String> {
         let (keeper, path) = (Arc::clone(&self.keeper), path.to_owned());
         let holder = self.holder(agent, &self.cwd);
@@ -169,8 +168,8 @@ impl SessionWorktrees {
         .await
     }
 
-    /// An agent has ended: its worktree goes where nothing is in it, and stays
-    /// otherwise. Says whether it stays.
+    /// Removes the worktree of an agent that has ended if it contains no changes. Returns whether it was
+    /// kept.
     pub(crate) async fn settle(&self, mut record: WorktreeRecord, cx: &CallContext) -> bool {
         if record.is_of_hook {
             self.release(record).await;
@@ -243,7 +242,7 @@ impl SessionWorktrees {
     }
 }
 
-/// The path a hook said: a field of its answer, or the last line it wrote.
+/// The path in a hook's result: a field of its answer, or the last line of its output.
 fn path_said(outcome: &HooksOutcome) -> Option<PathBuf> {
     if let Some(path) = outcome.extras.other.get("worktreePath").and_then(|it| it.as_str()) {
         return Some(PathBuf::from(path));
@@ -253,14 +252,14 @@ fn path_said(outcome: &HooksOutcome) -> Option<PathBuf> {
     Some(PathBuf::from(said)).filter(|it| it.is_absolute())
 }
 
-/// Runs something that waits for git and the disk.
+/// Runs git or disk operations on a blocking thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|err| Err(format!("it broke off: {err}")))
 }
 
-/// What a removed worktree left, in words.
+/// Texts about what a removed worktree leaves behind.
 fn kept_words(removed: &RemovedWorktree) -> Vec<String> {
     let mut notes = removed.notes.clone();
     if !removed.rescued.is_empty() {

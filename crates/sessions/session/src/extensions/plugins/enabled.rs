@@ -18,7 +18,7 @@ use crate::{PluginDir, environment::SessionEnvironment};
 pub struct PluginEntry {
     /// `name@marketplace`, or `name@inline` for a directory that a flag names.
     pub id: String,
-    /// Whether a setting enables the plugin.
+    /// Whether it is enabled.
     pub is_enabled: bool,
     /// The settings file or flag that enables or disables it, if any.
     pub said_by: Option<String>,

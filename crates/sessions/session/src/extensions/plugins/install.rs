@@ -111,7 +111,8 @@ impl SessionEnvironment {
         Ok(market)
     }
 
-    /// Removes a marketplace. Returns the ids of plugins from it that are still enabled.
+    /// Removes a marketplace, and its copy if it was copied. Returns the ids of its plugins that are still
+    /// enabled. Fails for one that a settings file names.
     pub fn remove_marketplace(&self, name: &str) -> Result<Vec<String>, String> {
         let known = market::known(self).0;
         let Some(market) = known.iter().find(|it| it.name == name) else {

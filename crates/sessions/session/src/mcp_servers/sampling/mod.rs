@@ -1,5 +1,5 @@
-//! Servers that ask the model: only those the user lets, within limits, and
-//! with a person's word for each question unless the user does without.
+//! MCP sampling: requests of servers to the model. Only for servers that the user allows, within limits,
+//! and with an approval for each request unless the user has waived it.
 
 mod question;
 
@@ -19,20 +19,20 @@ use haft_tool::BoxFuture;
 use haft_types::text;
 use serde_json::{Value, json};
 
-/// How much of a question a person is shown.
+/// Maximum characters of a request shown to the user.
 const SHOWN_CHARS: usize = 1500;
 
-/// How long the model may take.
+/// Maximum time for the model's answer.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Asks the session's model on behalf of servers. Clones are the same.
+/// Sends sampling requests to the session's model. Clones share the state.
 #[derive(Clone, Default)]
 pub(crate) struct Sampler(Arc<SamplingInner>);
 
 #[derive(Default)]
 struct SamplingInner {
     state: Mutex<SamplingState>,
-    /// One question at a time: a server cannot flood the provider.
+    /// Allows one request at a time, so that servers cannot flood the provider.
     busy: tokio::sync::Mutex<()>,
 }
 
@@ -50,38 +50,38 @@ impl Sampler {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Which servers may ask, from now on.
+    /// Sets which servers may use sampling.
     pub(crate) fn allow(&self, servers: &[ServerConfig]) {
         let rules = servers.iter().filter_map(|it| Some((it.name.clone(), it.sampling.clone()?)));
         self.state().rules = rules.collect();
     }
 
-    /// Whether some server may ask.
+    /// Whether any server may use sampling.
     pub(crate) fn is_wanted(&self) -> bool {
         !self.state().rules.is_empty()
     }
 
-    /// Whether there is a model to ask.
+    /// Whether a model is available.
     pub(crate) fn has_model(&self) -> bool {
         self.state().model.is_some()
     }
 
-    /// Whom to ask, and with which model unless a server's rules name another.
+    /// Sets the provider and the default model.
     pub(crate) fn answer_with(&self, provider: Arc<dyn Provider>, model: &str) {
         self.state().model = Some((provider, model.to_owned()));
     }
 
-    /// Who pays.
+    /// Sets the budget that sampling requests are charged to.
     pub(crate) fn charge_to(&self, ledger: &Budget) {
         self.state().ledger = ledger.clone();
     }
 
-    /// Who agrees.
+    /// Sets who approves requests.
     pub(crate) fn confirmed_by(&self, person: Option<Arc<dyn ElicitationHandler>>) {
         self.state().person = person;
     }
 
-    /// Counts the question, if the server may still ask one.
+    /// Counts a request, if the server has not reached its limit.
     fn admit(&self, server: &str) -> Result<Admitted, SamplingError> {
         let rejected = |why: &str| SamplingError::Rejected(why.to_owned());
         let mut state = self.state();
@@ -119,8 +119,8 @@ impl SamplingHandler for Sampler {
         state.model.is_some() && state.rules.contains_key(server)
     }
 
-    /// The server runs them, so they are worth no more questions than the
-    /// others.
+    /// Whether the server offers tools with its request; it runs them itself, so they do not get
+    /// additional requests.
     fn offers_tools(&self, server: &str) -> bool {
         self.offers(server)
     }
@@ -140,7 +140,7 @@ impl SamplingHandler for Sampler {
 }
 
 impl Admitted {
-    /// Asks, and has the session pay for the answer.
+    /// Sends a request and charges its cost.
     async fn ask(&self, request: Request) -> Result<Value, String> {
         let answer = ModelAnswer::collect(self.provider.stream(request));
         let answer = match tokio::time::timeout(TIMEOUT, answer).await {
@@ -155,7 +155,7 @@ impl Admitted {
     }
 }
 
-/// Lets the person decide. Nobody there means no.
+/// Asks the user for approval. Without an approver the request is denied.
 async fn confirm(admitted: &Admitted, server: &str, request: &Request) -> Result<(), SamplingError> {
     let Some(person) = &admitted.person else {
         let why = "nobody is there to agree to a question to the model";

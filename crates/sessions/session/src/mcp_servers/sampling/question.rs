@@ -1,5 +1,5 @@
-//! A server's question as our model takes it, and the model's answer as the
-//! server takes it. What cannot be asked is refused, not left out.
+//! Converts sampling requests to model requests, and answers back. What cannot be converted is rejected,
+//! not left out.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use super::Admitted;
 
-/// Longer questions are no questions.
+/// Maximum characters of a request.
 const MAX_CHARS: usize = 200_000;
 
-/// More tools are no tools for one question.
+/// Maximum number of tools of a request.
 const MAX_TOOLS: usize = 64;
 
-/// The question, within what the user allows.
+/// Converts a request, within the limits set by the user.
 pub(super) fn request(admitted: &Admitted, params: &Value) -> Result<Request, String> {
     let messages = params["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let messages = messages.iter().map(message).collect::<Result<Vec<_>, _>>()?;
@@ -46,7 +46,7 @@ pub(super) fn request(admitted: &Admitted, params: &Value) -> Result<Request, St
     Ok(request)
 }
 
-/// Pictures are no text, and have limits of their own.
+/// Number of characters of images, which have separate limits.
 fn media_chars(messages: &[Message]) -> usize {
     let size = |block: &MessageBlock| match block {
         MessageBlock::Image { source: MediaSource::Base64 { data, .. } } => data.len(),
@@ -92,7 +92,7 @@ fn picture(block: &Value) -> MediaSource {
     MediaSource::Base64 { media_type: field("mimeType"), data: field("data") }
 }
 
-/// What a tool of the server said: its blocks, or its data where it has none.
+/// The content of a tool result: its blocks, or its structured data.
 fn result_content(result: &Value) -> Result<Content, String> {
     let blocks = result["content"].as_array().map(Vec::as_slice).unwrap_or_default();
     let block = |block: &Value| match block["type"].as_str() {
@@ -107,8 +107,7 @@ fn result_content(result: &Value) -> Result<Content, String> {
     Ok(content)
 }
 
-/// Results follow their calls, all of them, in a message of their own: that is
-/// the protocol's rule, and every provider's.
+/// Checks that all results follow their calls in one message, as the protocol and all providers require.
 fn check_results(messages: &[Message]) -> Result<(), String> {
     let mut open = BTreeSet::new();
     for message in messages {
@@ -142,7 +141,7 @@ fn call_of(block: &MessageBlock) -> Option<&str> {
     }
 }
 
-/// The server's own tools: it runs them, we only show them to the model.
+/// Converts the server's tools, which only the server runs.
 fn tools(tools: &Value) -> Result<ToolSet, String> {
     let tools = match tools {
         Value::Null => &[][..],
@@ -172,7 +171,7 @@ fn tool_choice(choice: &Value, tools: &ToolSet) -> Result<ToolChoice, String> {
     }
 }
 
-/// What a person reads of a block.
+/// Text of a block for the user.
 pub(super) fn shown(block: &MessageBlock) -> String {
     match block {
         MessageBlock::Text { text } => text.clone(),
@@ -182,7 +181,7 @@ pub(super) fn shown(block: &MessageBlock) -> String {
     }
 }
 
-/// The answer as the protocol wants it.
+/// Converts the answer to the protocol's format.
 pub(super) fn result(answer: &ModelAnswer, model: &str) -> Result<Value, String> {
     let calls: Vec<Value> = answer
         .calls()
@@ -200,7 +199,7 @@ pub(super) fn result(answer: &ModelAnswer, model: &str) -> Result<Value, String>
     };
     let text = json!({"type": "text", "text": answer.text()});
     let content = match (calls.is_empty(), answer.text().is_empty()) {
-        // One block, as every revision knows it.
+        // A single block, for all protocol versions.
         (true, _) => text,
         (false, true) => Value::Array(calls),
         (false, false) => std::iter::once(text).chain(calls).collect(),
