@@ -208,3 +208,36 @@ async fn a_yes_to_one_agent_lifts_no_denial() {
     assert!(place.ws().join("fine").exists() && !place.ws().join("denied.txt").exists());
     handle.close().await;
 }
+
+/// A call that the user denied to one agent prompts again for another, also in a mode that would allow it.
+#[tokio::test]
+async fn call_denied_to_an_agent_prompts_again_for_another() {
+    let place = Place::new();
+    place.write("ws/.claude/agents/k.md", "---\nname: k\ndescription: d\npermissionMode: default\n---\nK");
+    let write = |id: &str| Said::Blocks(call(id, "Write", json!({"file_path": "x.txt", "content": "x"})));
+    let (mut spec, _) = place.answering(move |request| match (is_child(request), request.messages.len()) {
+        (true, 1) => write("c1"),
+        (false, 1) => agent("m1", json!({"subagent_type": "k", "run_in_background": false})),
+        (false, 3) => write("m2"),
+        _ => Said::text("done"),
+    });
+    spec.permissions.mode = Some(PermissionMode::AcceptEdits);
+    spec.asking = ApproverSpec::Face(DenialText::Explained);
+    let (handle, mut events) = Session::open(spec).unwrap();
+    handle.prompt(Prompt::text("go"));
+    let mut asked = Vec::new();
+    while let Some(event) = events.next().await {
+        if let SessionEventKind::Asked(question) = &event.what {
+            let QuestionSubject::Permission(permission) = &question.subject else { continue };
+            asked.push((event.agent.is_main(), permission.decision.reason.clone()));
+            handle.answer(&question.id, QuestionAnswer::Permission(PermissionAnswer::deny("no")));
+        }
+        if matches!(event.what, SessionEventKind::TurnEnded(_)) {
+            break;
+        }
+    }
+    handle.close().await;
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    assert!(asked[1].1.contains("denied the same call to k "), "{asked:?}");
+    assert!(!place.ws().join("x.txt").exists());
+}

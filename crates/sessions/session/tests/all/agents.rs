@@ -568,37 +568,3 @@ async fn a_report_arrives_once_whenever_the_process_died() {
         }
     }
 }
-
-/// Pain 15: what the person denied to an agent is not done by another one because
-/// a mode would let it: it is asked about again, with who was denied.
-#[tokio::test]
-async fn a_denial_is_not_laundered() {
-    let place = Place::new();
-    place.write("ws/.claude/agents/k.md", "---\nname: k\ndescription: d\npermissionMode: default\n---\nK");
-    let write = |id: &str| Said::Blocks(call(id, "Write", json!({"file_path": "x.txt", "content": "x"})));
-    let (mut spec, _) = place.answering(move |request| match (is_child(request), request.messages.len()) {
-        (true, 1) => write("c1"),
-        (false, 1) => agent("m1", json!({"subagent_type": "k", "run_in_background": false})),
-        (false, 3) => write("m2"),
-        _ => Said::text("done"),
-    });
-    spec.permissions.mode = Some(PermissionMode::AcceptEdits);
-    spec.asking = ApproverSpec::Face(DenialText::Explained);
-    let (handle, mut events) = Session::open(spec).unwrap();
-    handle.prompt(Prompt::text("go"));
-    let mut asked = Vec::new();
-    while let Some(event) = events.next().await {
-        if let SessionEventKind::Asked(question) = &event.what {
-            let QuestionSubject::Permission(permission) = &question.subject else { continue };
-            asked.push((event.agent.is_main(), permission.decision.reason.clone()));
-            handle.answer(&question.id, QuestionAnswer::Permission(PermissionAnswer::deny("no")));
-        }
-        if matches!(event.what, SessionEventKind::TurnEnded(_)) {
-            break;
-        }
-    }
-    handle.close().await;
-    assert_eq!(asked.len(), 2, "{asked:?}");
-    assert!(asked[1].1.contains("denied the same call to k "), "{asked:?}");
-    assert!(!place.ws().join("x.txt").exists());
-}
