@@ -513,8 +513,8 @@ async fn a_broken_file_is_named_with_its_line_and_the_others_work() {
     }
 }
 
-/// Pain 3: the parent's log is cut at every line behind the call: whatever was written,
-/// the report is in the conversation exactly once afterwards.
+/// The parent's log is truncated at every line after the call: the report is in the resumed conversation
+/// exactly once.
 #[tokio::test]
 async fn a_report_arrives_once_whenever_the_process_died() {
     let place = Place::new();
@@ -569,8 +569,8 @@ async fn a_report_arrives_once_whenever_the_process_died() {
     }
 }
 
-/// Pain 15: what the person denied to an agent is not done by another one because
-/// a mode would let it: it is asked about again, with who was denied.
+/// A call the user denied to one agent asks again in another one, even if the mode would allow it; the
+/// question names the denied agent.
 #[tokio::test]
 async fn a_denial_is_not_laundered() {
     let place = Place::new();
