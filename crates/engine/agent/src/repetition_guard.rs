@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 /// Thresholds for repeated calls.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct RepeatLimits {
-    /// Number of repetitions at which the call is refused instead of run.
+    /// The call with this number, counting the first, is refused instead of run; so are later ones.
     pub refuse: u32,
-    /// Number of repetitions at which the turn ends.
+    /// The call with this number, counting the first, ends the turn.
     pub stop: u32,
 }
 

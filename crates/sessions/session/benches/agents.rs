@@ -1,7 +1,6 @@
-//! What agents cost: from a start to the first request, memory of a thousand at
-//! once, the beginning a fork shares, ten that explore side by side.
-//! `cargo bench -p haft-session --bench agents`; `HAFT_BENCH_ONLY=spawn,fork` runs
-//! a part.
+//! Cost of sub-agents: time from start to first request, memory of a thousand in parallel, shared prefix
+//! of a fork, ten explorers in parallel. `cargo bench -p haft-session --bench agents`;
+//! `HAFT_BENCH_ONLY=spawn,fork` runs a part.
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs, reason = "a bench prints, and may fail")]
 
 use std::{
@@ -24,7 +23,7 @@ use serde_json::{Value, json};
 
 type Answer = dyn Fn(&Request) -> (Duration, Vec<MessageBlock>) + Send + Sync;
 
-/// A model that answers after a while, and remembers when it was asked what.
+/// A model with a delay that records when it was asked.
 struct Timed {
     answer: Box<Answer>,
     asked: Mutex<Vec<(Instant, Request)>>,
@@ -112,7 +111,7 @@ fn middle(mut all: Vec<Duration>, at: f64) -> Duration {
     all[index]
 }
 
-/// From the event that an agent is started to its first request.
+/// Time from the start event of an agent to its first request.
 async fn spawn() {
     const COUNT: usize = 200;
     let dir = tempfile::tempdir().unwrap();
@@ -156,14 +155,14 @@ async fn spawn() {
     );
 }
 
-/// What this process has in memory.
+/// Resident memory of this process.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:")).unwrap_or_default();
     line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0) * 1024
 }
 
-/// A thousand agents that wait for their model at the same time.
+/// A thousand agents that wait for their model in parallel.
 async fn thousand() {
     const COUNT: usize = 1_000;
     let dir = tempfile::tempdir().unwrap();
@@ -189,7 +188,7 @@ async fn thousand() {
         async move {
             loop {
                 tokio::time::sleep(Duration::from_millis(50)).await;
-                // What the bench itself remembers is not the agents'.
+                // Memory of the bench's own records does not count.
                 provider.asked.lock().unwrap().clear();
                 let now = resident();
                 let mut most = most.lock().unwrap();
@@ -204,7 +203,7 @@ async fn thousand() {
     println!("thousand     {ended} reports of {COUNT}; {} KiB each at most (wanted: 1024)", each / 1024);
 }
 
-/// How much of its first request a fork shares with its parent.
+/// Share of a fork's first request that is identical to its parent's.
 async fn fork() {
     let dir = tempfile::tempdir().unwrap();
     let is_fork = |request: &Request| {
@@ -239,7 +238,7 @@ async fn fork() {
     );
 }
 
-/// Ten agents that explore beside one alone.
+/// Ten exploring agents compared with one.
 async fn explore() {
     let wall = async |count: usize| {
         let dir = tempfile::tempdir().unwrap();

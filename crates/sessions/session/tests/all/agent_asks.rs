@@ -1,5 +1,5 @@
-//! Questions of agents: who hears them, what a yes covers, what becomes of them when
-//! nobody is there.
+//! Permission questions of sub-agents: who receives them, what an approval covers, and what happens
+//! without an approver.
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ fn wants_to_write(place: &Place, background: bool) -> SessionSpec {
     asked(spec, PermissionMode::Default)
 }
 
-/// Pain 11: where nobody can be asked, a call that would ask is denied at once, for
-/// agents in the background as well, and the report says which.
+/// Without an approver, a call that would ask is denied at once, also for background agents, and the
+/// report names the rule.
 #[tokio::test]
 async fn what_nobody_answers_is_denied_and_told() {
     for background in [true, false] {
@@ -50,8 +50,8 @@ async fn what_nobody_answers_is_denied_and_told() {
     }
 }
 
-/// Pain 12: the person is gone while an agent waits for an answer. However they went,
-/// the question ends as a no, the agent ends, and nothing was written.
+/// The user disconnects while an agent waits for an answer: the question is denied, the agent ends, and
+/// nothing was written.
 #[tokio::test]
 async fn questions_end_when_the_person_is_gone() {
     #[derive(Clone, Copy, Debug)]
@@ -120,8 +120,8 @@ fn rule_for(destination: Destination) -> PermissionAnswer {
     PermissionAnswer::Allow { updated_input: None, updates: vec![PermissionUpdate::AddRules(list)] }
 }
 
-/// Pain 13: a yes for one agent is that agent's, and those's it starts; a yes for the
-/// session is everybody's. What allows a call says whose it is.
+/// An approval for one agent covers that agent and its sub-agents; an approval for the session covers
+/// all. The log names the approval that allowed a call.
 #[tokio::test]
 async fn a_yes_to_one_agent_is_not_everybodys() {
     for (answer, asks) in [
@@ -184,7 +184,7 @@ async fn a_yes_to_one_agent_is_not_everybodys() {
     }
 }
 
-/// A yes for one agent does not help against what somebody denies, in any mode.
+/// An approval for one agent does not override a deny rule, in any mode.
 #[tokio::test]
 async fn a_yes_to_one_agent_lifts_no_denial() {
     let place = Place::new();

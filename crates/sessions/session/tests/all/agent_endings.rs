@@ -1,5 +1,5 @@
-//! Endings that nobody may miss: stopped agents, words to one that just ended,
-//! processes that died.
+//! Ends of sub-agents that must be reported: stopped agents, messages to an agent that just ended,
+//! killed processes.
 
 use haft_model::Request;
 use haft_session::{Command, LogStart, Prompt, Session, SessionEventKind, SessionSpec};
@@ -118,8 +118,8 @@ async fn everything_that_nobody_heard_is_told_when_a_session_goes_on() {
     }
 }
 
-/// Whoever waited for an agent has heard how it ended, well or badly: it is not told again when
-/// the session goes on.
+/// A parent that waited for an agent has received its outcome, which is not reported again when the
+/// session is resumed.
 #[tokio::test]
 async fn an_end_that_was_waited_for_is_not_told_again() {
     for (prompt, ends_well) in [
@@ -158,7 +158,7 @@ async fn an_end_that_was_waited_for_is_not_told_again() {
     }
 }
 
-/// An agent whose process was killed is reported with what it did until then.
+/// An agent whose process was killed is reported with its activity until then.
 #[tokio::test]
 async fn a_killed_run_is_told_with_what_it_did() {
     let place = Place::new();
@@ -187,7 +187,7 @@ async fn a_killed_run_is_told_with_what_it_did() {
     assert!(said.contains("1 tool calls, 1 requests"), "{said}");
 }
 
-/// Reports that wait together are one turn, whoever came first.
+/// Reports that wait at the same time are delivered in one turn.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn reports_that_wait_together_cost_one_request() {
     const AGENTS: usize = 6;
@@ -310,8 +310,7 @@ async fn words_to_an_agent_that_just_ended_are_not_lost() {
     assert!(reports(&all).iter().any(|it| it.text == "Did that, too."));
 }
 
-/// Pain 29: agents that the person stopped with all others can be gone on with; one
-/// that they stopped by itself cannot.
+/// Agents stopped together with all others can be resumed; an agent stopped individually cannot.
 #[tokio::test]
 async fn agents_stopped_with_all_others_go_on_with_a_message() {
     for (stops_all, goes_on) in [(true, true), (false, false)] {

@@ -1,5 +1,5 @@
-//! Files of agents, skills and plugins that are broken in every way: the rest works,
-//! and the broken one is named with file, line and reason.
+//! Broken files of agents, skills and plugins: the rest works, and the broken file is reported with line
+//! and reason.
 
 use haft_session::{Command, Session};
 
@@ -72,7 +72,7 @@ async fn a_broken_agent_file_costs_nobody_else_anything() {
     }
 }
 
-/// A list of tools that cannot be read is never all of them.
+/// An invalid tool list never means all tools.
 #[tokio::test]
 async fn tools_that_cannot_be_read_are_none() {
     for (list, wanted) in [("{\"Read\": true}", vec![]), ("[\"Read\", 7]", vec!["Read"])] {
@@ -98,8 +98,8 @@ async fn tools_that_cannot_be_read_are_none() {
     }
 }
 
-/// Links: one that leads nowhere is named, circles end, one to the root of the disk
-/// keeps nobody waiting, and what is no file is not opened.
+/// Dangling symlinks are reported, cycles end, a symlink to `/` does not block, and special files are
+/// not opened.
 #[tokio::test]
 async fn links_and_pipes_do_not_hold_a_session_up() {
     let place = Place::new();
@@ -123,8 +123,8 @@ async fn links_and_pipes_do_not_hold_a_session_up() {
     assert!(said.contains("pipe.md:1: it cannot be read: it is no file"), "{said}");
 }
 
-/// A project's file that is a link out of the project is named and not read, whatever
-/// it describes and however it is linked; the person's own links are theirs.
+/// A project's file that is a symlink out of the project is reported and not read; the user's own
+/// symlinks are followed.
 #[tokio::test]
 async fn links_out_of_the_project_bring_nothing_in() {
     let place = Place::new();
@@ -188,8 +188,8 @@ async fn links_out_of_the_project_bring_nothing_in() {
     assert!(!whole.contains("SECRET-4711"));
 }
 
-/// What a project's command names with `@` is shown where nobody would be asked about
-/// it; what the person types behind it, and what their own commands name, is theirs.
+/// Mentions with `@` in a project's command are attached only if reading needs no prompt; arguments
+/// typed by the user and the user's own commands count as the user's.
 #[tokio::test]
 async fn a_projects_command_shows_nothing_from_elsewhere() {
     let place = Place::new();
@@ -227,7 +227,7 @@ async fn a_projects_command_shows_nothing_from_elsewhere() {
     }
 }
 
-/// Skills and plugins: the same.
+/// Broken skills and plugins do not affect others.
 #[tokio::test]
 async fn a_broken_skill_or_plugin_costs_nobody_else_anything() {
     let place = Place::new();

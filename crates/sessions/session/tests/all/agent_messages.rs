@@ -54,8 +54,7 @@ async fn an_ended_agent_goes_on_with_a_message_and_reports_again() {
     assert!(main_results(&all).iter().all(|it| !it.0));
 }
 
-/// Pain 2: two messages to an agent that has ended, one after the other: two more
-/// reports of one agent, each heard once.
+/// Two messages in a row to an agent that has ended lead to two more reports, each delivered once.
 #[tokio::test]
 async fn every_report_of_a_resumed_agent_arrives() {
     let place = Place::new();
@@ -86,8 +85,8 @@ async fn every_report_of_a_resumed_agent_arrives() {
     }
 }
 
-/// Pain 1: agents end while the one that started them makes one call after the other:
-/// each report is in exactly one place of the conversation.
+/// Agents end while their parent makes one call after the other: each report is in the conversation
+/// exactly once.
 #[tokio::test]
 async fn reports_that_come_during_a_long_turn_come_once() {
     let place = Place::new();
@@ -189,8 +188,8 @@ async fn trees_are_bounded_in_depth_and_number() {
     assert!(0 < refused);
 }
 
-/// Many agents at once in one process: every report comes in. What a start
-/// takes is printed, not judged: machines differ.
+/// Many parallel agents in one process: every report is delivered. Start times are printed, not
+/// asserted.
 #[tokio::test]
 async fn many_agents_at_once_all_report() {
     const MANY: usize = 200;

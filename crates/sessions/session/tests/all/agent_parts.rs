@@ -1,5 +1,4 @@
-//! What definitions and skills bring along: servers, limits, hooks, models; and
-//! what hooks hear of teams and of memory.
+//! Servers, limits, hooks and models of definitions and skills; hooks about teams and memory.
 
 use haft_session::{AgentStatus, Command, HostAgent, Prompt, Session, SessionEventKind};
 use haft_types::PermissionMode;
@@ -35,8 +34,8 @@ while not os.path.exists(where + "/may-end"):
     time.sleep(0.02)
 "#;
 
-/// Servers that a definition describes are there for its runs alone, a project's
-/// are not started, and a report does not wait until one has closed (pain 41).
+/// Servers of a definition exist for its runs only, a project's are not started, and a report does not
+/// wait for a server to stop.
 #[tokio::test]
 async fn servers_of_a_definition_are_its_own_and_reports_do_not_wait_for_them() {
     let place = Place::new();
@@ -102,8 +101,8 @@ async fn servers_of_a_definition_are_its_own_and_reports_do_not_wait_for_them() 
     assert!(reports(&all).iter().all(|it| it.status == AgentStatus::Completed));
 }
 
-/// A limit of a definition holds over its run and those it starts, also where the
-/// session has none, and nothing is sent without money for it.
+/// A definition's cost limit covers a run and its sub-agents, also in a session without a limit. No
+/// request is sent without money for it.
 #[tokio::test]
 async fn a_definition_limits_the_money_of_its_runs() {
     let place = Place::new();
@@ -139,8 +138,8 @@ async fn a_definition_limits_the_money_of_its_runs() {
     }
 }
 
-/// Hooks of a skill run while it is active: for the main agent until the turn
-/// ends, for another until that ends; a project's only after somebody agreed.
+/// Hooks of a skill run while it is active: for the main agent until the turn ends, for a sub-agent
+/// until it ends; a project's only after approval.
 #[tokio::test]
 async fn hooks_of_a_skill_run_while_it_is_active() {
     let skill = |place: &Place, at: &str| {
@@ -216,8 +215,8 @@ async fn hooks_of_a_skill_run_while_it_is_active() {
     assert_eq!(heard(&place), "");
 }
 
-/// A skill that an agent uses brings its hooks beside those the agent has: both run from then on, each once, for
-/// this agent alone, and using the skill again changes nothing.
+/// Hooks of a skill are added to those of the sub-agent: each runs once, for this agent only, also if
+/// the skill is used again.
 #[tokio::test]
 async fn hooks_of_a_skill_run_beside_those_of_the_agent() {
     let place = Place::new();
@@ -264,8 +263,8 @@ async fn hooks_of_a_skill_run_beside_those_of_the_agent() {
     assert_eq!(lines, want, "{heard}");
 }
 
-/// The model of a skill answers until the turn ends, also where the model itself
-/// called it; a child keeps it to its end.
+/// The model of a skill is used until the turn ends, also if the model itself called the skill; a
+/// sub-agent keeps it to its end.
 #[tokio::test]
 async fn the_model_of_a_skill_answers_until_the_turn_ends() {
     let place = Place::new();
@@ -283,8 +282,7 @@ async fn the_model_of_a_skill_answers_until_the_turn_ends() {
     assert_eq!(is_small, want);
 }
 
-/// A member of a team that runs out of work may be given more by a hook; who is in
-/// no team is not asked about.
+/// A hook can give more work to an idle team member; agents without a team are not affected.
 #[tokio::test]
 async fn hooks_may_keep_a_member_at_work() {
     for (in_team, wanted) in [(true, 2), (false, 1)] {
@@ -319,7 +317,7 @@ async fn hooks_may_keep_a_member_at_work() {
     }
 }
 
-/// Hooks hear that memory is loaded again after a summary.
+/// Hooks run again for memory files that are reloaded after a compaction.
 #[tokio::test]
 async fn hooks_hear_of_memory_after_a_summary() {
     let place = Place::new();
@@ -353,7 +351,7 @@ async fn hooks_hear_of_memory_after_a_summary() {
     handle.close().await;
 }
 
-/// Nobody gets a mode from a skill's file.
+/// A skill file cannot set the permission mode.
 #[tokio::test]
 async fn a_broken_hook_of_a_skill_is_named() {
     let place = Place::new();

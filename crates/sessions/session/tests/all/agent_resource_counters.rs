@@ -1,5 +1,4 @@
-//! What agents weigh and what a start takes, in numbers that do not depend on how
-//! busy the machine is.
+//! Memory and start cost of sub-agents, in numbers that do not depend on the load of the machine.
 
 use std::sync::{
     Arc,
@@ -20,7 +19,7 @@ use crate::{
     rig::{Place, call, text},
 };
 
-/// A model whose agents all wait until they may go on.
+/// A model whose agents wait until they are released.
 struct Waiting {
     count: usize,
     begun: AtomicBool,
@@ -64,15 +63,14 @@ impl Provider for Waiting {
     }
 }
 
-/// What this process has in memory.
+/// Resident memory of this process.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:")).unwrap();
     line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() * 1024
 }
 
-/// A thousand agents that work at once: a megabyte each at most, and every one
-/// reports.
+/// A thousand parallel agents use at most 1 MB each, and all report.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_agents_weigh_a_megabyte_each_at_most() {
     const COUNT: usize = 1_000;

@@ -513,8 +513,8 @@ async fn a_broken_file_is_named_with_its_line_and_the_others_work() {
     }
 }
 
-/// Pain 3: the parent's log is cut at every line behind the call: whatever was written,
-/// the report is in the conversation exactly once afterwards.
+/// The parent's log is truncated at every line after the call: the report is in the resumed conversation
+/// exactly once.
 #[tokio::test]
 async fn a_report_arrives_once_whenever_the_process_died() {
     let place = Place::new();

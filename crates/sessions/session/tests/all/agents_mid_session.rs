@@ -1,4 +1,4 @@
-//! Agents that come while a session runs, and members of teams that end.
+//! Agent definitions added during a session, and team members that end.
 
 use haft_model::Request;
 use haft_session::{AgentStatus, Command, Prompt, Session, SessionEventKind};

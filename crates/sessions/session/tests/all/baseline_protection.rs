@@ -1,4 +1,4 @@
-//! What no command can take away, in any mode.
+//! Protection of undo data and state from commands, in every mode.
 #![allow(clippy::print_stderr, reason = "test code")]
 
 use haft_sandbox::{BaselinePolicy, BaselineSandbox};

@@ -1,4 +1,4 @@
-//! Directories beside the one a session was started in.
+//! Workspace directories in addition to the working directory.
 
 use haft_permission::{Destination, PermissionUpdate};
 use haft_session::{Prompt, Session};
@@ -12,8 +12,8 @@ use crate::{
     rig::{Place, Said, call},
 };
 
-/// Commands go there and stay there, whether somebody named it at the start or
-/// added it with an answer.
+/// Commands can change into additional directories and stay there, whether given at the start or added
+/// by an answer.
 #[tokio::test]
 async fn commands_work_in_added_directories() {
     for from_start in [true, false] {

@@ -1,4 +1,4 @@
-//! Forks: agents that go on from the conversation they are started in.
+//! Forks: sub-agents that continue their parent's conversation.
 
 use haft_model::Request;
 use haft_session::{AgentStatus, Command, LogStart, Prompt, Session};
@@ -21,9 +21,8 @@ fn fork(id: &str, task: &str) -> Vec<MessageBlock> {
     call(id, "Agent", input)
 }
 
-/// Pain 38: everything but the last two messages is the parent's, byte for byte;
-/// of the message with the call nothing but the call is kept, and a fork starts
-/// nobody.
+/// All but the last two messages are identical to the parent's; of the message with the call only that
+/// call is kept; a fork cannot start agents.
 #[tokio::test]
 async fn a_fork_begins_with_the_bytes_of_its_parent() {
     let place = Place::new();
@@ -69,8 +68,8 @@ async fn a_fork_begins_with_the_bytes_of_its_parent() {
     assert_eq!(main_results(&events).len(), 3);
 }
 
-/// Pain 28: a message to a fork that has ended begins with the bytes of its last
-/// request, also in another process.
+/// A message to a fork that has ended leads to a request that begins with the bytes of its last one,
+/// also in another process.
 #[tokio::test]
 async fn a_fork_goes_on_where_it_left_off() {
     let place = Place::new();

@@ -1,5 +1,4 @@
-//! What a host changes while a session is open reaches everything it is about,
-//! and an administrator's word holds for what a host brings.
+//! Changes by a host during a session affect all components, and managed settings bind what a host adds.
 #![allow(clippy::print_stderr, reason = "test code")]
 
 use haft_session::{Command, Prompt, Session};

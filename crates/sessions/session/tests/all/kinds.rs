@@ -11,8 +11,8 @@ use crate::{
     skills::{notices, whole},
 };
 
-/// Pain 39: the call's model, the definition's, the variable's, the parent's; the
-/// report names the one that answered.
+/// Order of precedence of the model: the call, the definition, the variable, the parent. The report
+/// names the model that was used.
 #[tokio::test]
 async fn the_model_of_an_agent_has_four_sources() {
     for (called, defined, variable, want, why) in [
@@ -96,8 +96,8 @@ async fn fields_of_a_definition_count() {
     check("initialPrompt: NEVER HERE", &|it| !whole(it).contains("NEVER HERE")).await;
 }
 
-/// `--agent`: its prompt, tools and limits are the session's, and its own first
-/// prompt is a turn before the person's.
+/// `--agent`: the session uses the definition's prompt, tools and limits, and its first prompt is a turn
+/// before the user's.
 #[tokio::test]
 async fn the_agent_of_a_session_speaks_first() {
     let place = Place::new();
@@ -116,8 +116,7 @@ async fn the_agent_of_a_session_speaks_first() {
     assert_eq!(all[0].effort, Some(Effort::Max));
 }
 
-/// Need 51 for agents: a report that must follow a schema does, or the ending
-/// says that it does not.
+/// A report matches its JSON Schema, or the outcome says that it does not.
 #[tokio::test]
 async fn a_report_follows_the_schema_of_its_kind() {
     let schema =
@@ -156,8 +155,7 @@ async fn a_report_follows_the_schema_of_its_kind() {
     }
 }
 
-/// Pain 20: whatever is wrong with a file, the agent is there or a line says why
-/// not, with the file and the line.
+/// Problems in agent files are reported with file and line, whether or not the agent is usable.
 #[tokio::test]
 async fn files_with_mistakes_are_named() {
     for (text, is_there, line, says) in [

@@ -1,5 +1,4 @@
-//! What users of other programs suffer from, tried here; the numbers are those of
-//! the list of pains.
+//! Known problems of similar programs, tested here.
 
 use std::time::Duration;
 
@@ -48,8 +47,8 @@ pub fn asked(mut spec: SessionSpec, mode: PermissionMode) -> SessionSpec {
     spec
 }
 
-/// Pain 17: planning holds in children and their children, whatever the host
-/// answers; switched on meanwhile, the next write is refused.
+/// Plan mode binds all descendants, whatever the host answers; after switching it on, the next write is
+/// refused.
 #[tokio::test]
 async fn nothing_changes_while_somebody_plans() {
     let place = Place::new();
@@ -103,8 +102,7 @@ async fn nothing_changes_while_somebody_plans() {
     handle.close().await;
 }
 
-/// Pain 18: what is answered to a plan is what holds afterwards, and after the
-/// session is taken up again.
+/// The answer to a plan decides the mode, also after the session is resumed.
 #[tokio::test]
 async fn the_answer_to_a_plan_decides_the_mode() {
     let set = |mode| {
@@ -170,7 +168,7 @@ async fn the_answer_to_a_plan_decides_the_mode() {
     }
 }
 
-/// Pain 19: what a child is told names no tool that it lacks.
+/// A sub-agent's prompt names no tool that it lacks.
 #[tokio::test]
 async fn a_child_is_told_of_no_tool_it_lacks() {
     let place = Place::new();
@@ -204,7 +202,7 @@ async fn a_child_is_told_of_no_tool_it_lacks() {
     }
 }
 
-/// Pain 27: two children of a kind begin with the same bytes up to their task.
+/// Requests of two sub-agents of the same kind are identical up to their task.
 #[tokio::test]
 async fn siblings_share_everything_before_their_task() {
     let place = Place::new();
@@ -235,8 +233,8 @@ async fn siblings_share_everything_before_their_task() {
     assert_eq!(differ, 1, "{one:?} {two:?}");
 }
 
-/// Pain 33: who comes second is told who was first and what changed; the parent
-/// hears which of its reads count no longer.
+/// The second agent that changes a file is told who changed it first; the parent is told which of its
+/// reads are outdated.
 #[tokio::test]
 async fn who_overwrites_whom_is_said() {
     for tool in ["Edit", "Write"] {
@@ -297,7 +295,7 @@ async fn they_meet(tool: &'static str) -> bool {
     true
 }
 
-/// Pain 37: where nobody can answer, a question is no tool, or says so.
+/// Without an approver, the question tool is missing or says that nobody can answer.
 #[tokio::test]
 async fn questions_that_nobody_answers_say_so() {
     let questions = json!({"questions": [{"question": "Which?", "header": "W", "multiSelect": false,
@@ -345,7 +343,7 @@ async fn questions_that_nobody_answers_say_so() {
     }
 }
 
-/// Pain 40: a start is answered at once, whatever becomes of the agent.
+/// Starting a background agent returns at once, whatever happens to the agent.
 #[tokio::test]
 async fn a_start_never_hangs() {
     for fate in ["hangs", "fails"] {
@@ -373,8 +371,8 @@ async fn a_start_never_hangs() {
     }
 }
 
-/// Pain 7: an agent that waits for its own agents asks nothing meanwhile, and what
-/// it says about their reports is its report.
+/// An agent that waits for its sub-agents sends no requests meanwhile, and its text about their reports
+/// is its report.
 #[tokio::test]
 async fn an_agent_rests_until_its_own_agents_report() {
     let place = Place::new();

@@ -1,5 +1,4 @@
-//! Sessions that are one of the agents: its definition binds the main agent as it
-//! binds those that are started.
+//! Sessions whose main agent uses a definition, which binds it like a sub-agent.
 
 use haft_session::{AgentStatus, ClientParts, Command, HostAgent, Prompt, Session, SessionSpec};
 use haft_types::PermissionMode;
@@ -21,8 +20,7 @@ fn led(place: &Place, head: &str, answer: fn(&haft_model::Request) -> Said) -> (
     (spec, requests)
 }
 
-/// What its tools name in brackets: kinds it may start, also by those it starts, and
-/// skills it may use.
+/// Brackets in its tool list limit the agent kinds it and its sub-agents may start, and its skills.
 #[tokio::test]
 async fn brackets_in_its_tools_are_limits() {
     let place = Place::new();
@@ -70,8 +68,8 @@ async fn brackets_in_its_tools_are_limits() {
     assert!(!results[4].0, "{results:?}");
 }
 
-/// What it must not do is a rule: for itself and for those it starts, in any mode,
-/// and after settings were read again.
+/// Its disallowed tools are denied to it and its sub-agents, in any mode, and after settings were
+/// reloaded.
 #[tokio::test]
 async fn what_it_must_not_do_is_denied() {
     let place = Place::new();
@@ -134,8 +132,8 @@ async fn what_it_must_not_do_is_denied() {
     assert!(!place.ws().join("secret").exists());
 }
 
-/// A mode of its definition counts where nobody chose one: a stricter one always, a
-/// looser one if whoever opens the session describes it.
+/// Its mode applies if the spec names none: a stricter one always, a looser one if the host wrote the
+/// definition.
 #[tokio::test]
 async fn its_mode_is_only_stricter_unless_the_host_describes_it() {
     // Whether a rule allows it, and whether it is done.
@@ -168,8 +166,8 @@ async fn its_mode_is_only_stricter_unless_the_host_describes_it() {
     }
 }
 
-/// A host that wants to hear what agents do is told in words of their model, from a
-/// request that begins like the agent's own; nobody else is asked or told.
+/// A host that requests summaries of sub-agents gets text of their models, from requests that begin like
+/// the agent's own; other hosts get none.
 #[tokio::test]
 async fn hosts_hear_what_agents_do() {
     for (wanted, variable, is_told) in [

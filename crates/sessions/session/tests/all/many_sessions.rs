@@ -1,4 +1,4 @@
-//! Many sessions in one process: each is what it would be alone.
+//! Many sessions in one process behave as each would alone.
 
 use haft_session::{SessionEvent, SessionEventKind, SessionSpec};
 use haft_types::PermissionMode;
@@ -13,8 +13,7 @@ const MODES: [PermissionMode; 4] = [
     PermissionMode::BypassPermissions,
 ];
 
-/// A session that differs from its neighbours in everything: settings, hooks,
-/// rules, servers, mode, home, variables.
+/// A session with its own settings, hooks, rules, servers, mode, home directory and variables.
 fn differs(place: &Place, number: usize) -> SessionSpec {
     let mark = format!("mark-{number}");
     let settings = json!({
@@ -38,7 +37,7 @@ fn differs(place: &Place, number: usize) -> SessionSpec {
     spec
 }
 
-/// What somebody could see of a session from outside.
+/// The externally visible behaviour of a session.
 fn seen(events: &[SessionEvent], place: &Place, number: usize) -> Value {
     let facts = events.iter().find_map(|it| match &it.what {
         SessionEventKind::TurnBegan(began) => Some(began.facts.clone()),
@@ -135,7 +134,7 @@ async fn listed_at_last(place: &Place) {
     }
 }
 
-/// How many commands of a place run.
+/// Number of running commands of a session.
 fn listed(place: &Place) -> usize {
     let registries = haft_shell::run::Shell::registries(&place.home().join(".haft"));
     haft_process::everything(&registries).len()

@@ -15,9 +15,9 @@ fn system(request: &Request) -> String {
     request.system.iter().map(|it| it.text.clone()).collect::<Vec<_>>().join("\n")
 }
 
-/// The order of the reference: the person's, then from the root to here: its
-/// file with imports behind it, that of `.claude`, rules, the local one.
-/// `AGENTS.md` counts where no file of ours is at or above it.
+/// Order of memory files: the user's, then from the root down; in each directory the file with its
+/// imports, `.claude`, rules, the local file. `AGENTS.md` applies if no `CLAUDE.md` exists there or
+/// above.
 #[tokio::test]
 async fn files_are_told_in_their_order() {
     let place = Place::new();
@@ -57,8 +57,8 @@ async fn files_are_told_in_their_order() {
     assert!(system(&requests.all()[0]).contains("AGENTS-ROOT"));
 }
 
-/// Nested files and rules about files come behind the result that touched them,
-/// once for each agent (pain 26), and never what a rule denies; hooks hear of it.
+/// Nested memory files and rules follow the result that touched them, once per agent, and never if a
+/// rule denies them; hooks run.
 #[tokio::test]
 async fn what_is_below_is_told_when_it_is_touched() {
     let place = Place::new();
@@ -131,8 +131,7 @@ async fn what_is_below_is_told_when_it_is_touched() {
     );
 }
 
-/// Output styles: of files, of Haft, unknown; another one during a session is
-/// told and the beginning stays.
+/// Output styles from files, built-in and unknown; a change during a session is sent as a message.
 #[tokio::test]
 async fn styles_are_told_and_changed() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! One limit over all agents of a session.
+//! One cost limit for all agents of a session.
 
 use haft_session::AgentStatus;
 use serde_json::json;
@@ -9,9 +9,8 @@ use crate::{
     skills::whole,
 };
 
-/// Pain 8, need 53: a few cents over twenty children, waited for or not. Nothing
-/// is sent without money for it, every one that was started has an ending, and
-/// the main agent hears all of them.
+/// A few cents for twenty sub-agents: no request is sent without money, each agent has an outcome, and
+/// the main agent receives all reports.
 #[tokio::test]
 async fn a_few_cents_hold_over_twenty_children() {
     let place = Place::new();

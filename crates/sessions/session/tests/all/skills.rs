@@ -70,7 +70,7 @@ async fn load(place: &Place, input: Value, mode: PermissionMode) -> (Requests, V
     (requests, events)
 }
 
-/// Pains 23 and 24: `$1` of awk and prices stay, arguments never run.
+/// `$1` of awk and prices are not placeholders, and arguments are never run.
 #[tokio::test]
 async fn arguments_are_text() {
     let body = "---\ndescription: d\n---\nLook at $0 for $5.00.\n```sh\nawk '{print $1}'\n```\nNow: !`echo got $ARGUMENTS`";
@@ -93,8 +93,8 @@ async fn arguments_are_text() {
     }
 }
 
-/// A command of a skill that would be asked about, is denied or fails is the end
-/// of the load; what its allowed-tools say counts when somebody agreed to them.
+/// A skill's command that would ask, is denied or fails makes loading fail; its allowed-tools apply
+/// after approval.
 #[tokio::test]
 async fn commands_of_skills_are_judged() {
     let touch = "!`touch made`";
@@ -129,8 +129,7 @@ async fn commands_of_skills_are_judged() {
     }
 }
 
-/// What a skill allows holds until the turn ends, and what it forbids is denied;
-/// in an agent it only takes away.
+/// Allow rules of a skill end with the turn, its deny rules apply; in a sub-agent it can only deny.
 #[tokio::test]
 async fn what_a_skill_allows_and_forbids_ends_with_the_turn() {
     let place = Place::new();
@@ -163,8 +162,8 @@ async fn what_a_skill_allows_and_forbids_ends_with_the_turn() {
     }
 }
 
-/// Forked skills run in an agent of their own; the skill that started it cannot
-/// be loaded there (pain 25), and a second time in one conversation is one line.
+/// A forked skill runs in its own agent and cannot load itself there; a second load in a conversation is
+/// one line.
 #[tokio::test]
 async fn forked_skills_have_an_agent_of_their_own() {
     let place = Place::new();
@@ -240,8 +239,8 @@ async fn typed_commands_are_expanded_and_unknown_ones_are_no_commands() {
     assert!(failed);
 }
 
-/// Files make skills known: `paths`, and directories below. The list at the
-/// beginning stays byte for byte (pain 21), and a broken file is named (pain 20).
+/// Files activate skills through `paths` and subdirectories. The list at the start is unchanged, and a
+/// broken file is reported.
 #[tokio::test]
 async fn files_make_skills_known_and_the_prefix_stays() {
     let place = Place::new();
@@ -292,8 +291,8 @@ async fn files_make_skills_known_and_the_prefix_stays() {
     assert!(notices.contains("broken/SKILL.md:3:") && notices.contains("context \"odd\""), "{notices}");
 }
 
-/// Pain 22: 200 skills, a small window: every one keeps a line, and model and
-/// person are told.
+/// 200 skills in a small context window: each keeps a line, and model and user are told about the
+/// shortening.
 #[tokio::test]
 async fn a_long_list_is_short_and_says_so() {
     let place = Place::new();
@@ -316,8 +315,7 @@ async fn a_long_list_is_short_and_says_so() {
     assert!(notices(&events).contains("skillListingBudgetFraction"), "{}", notices(&events));
 }
 
-/// A definition may leave an agent some skills only, and begins with others; a
-/// plugin's skill goes by its whole name.
+/// A definition can limit and preload skills; a plugin's skill needs its full name.
 #[tokio::test]
 async fn definitions_choose_skills() {
     let place = Place::new();

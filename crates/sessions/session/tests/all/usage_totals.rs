@@ -1,4 +1,4 @@
-//! Who used what: of every agent, of every model, and together.
+//! Usage by agent, by model, and in total.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ fn sum<'a>(all: impl IntoIterator<Item = &'a Usage>) -> Usage {
     sum
 }
 
-/// Everything of a bill is with one agent and one model, and nothing twice.
+/// The totals equal the sum over agents and the sum over models.
 fn adds_up(bill: &UsageTotals) {
     let by_agent = bill.agents.values().map(|it| it.usage()).collect::<Vec<_>>();
     assert_eq!(sum(&by_agent), sum(bill.models.values()), "{bill:#?}");
@@ -31,9 +31,8 @@ fn last_bill(events: &[SessionEvent]) -> UsageTotals {
     ends(events).last().unwrap().bill.clone()
 }
 
-/// Pain 9: agents of several kinds and models, one below another, one that goes on
-/// with a message: what each used is what its runs report, and all of it together is
-/// the bill and what the logs say.
+/// Agents of several kinds, models and depths, one of them resumed: their usage equals their reports,
+/// and the sum equals the totals and the logs.
 #[tokio::test]
 async fn what_agents_use_adds_up() {
     let place = Place::new();
@@ -99,7 +98,7 @@ async fn what_agents_use_adds_up() {
     assert_ne!(second[0].run_id, lone.run_id);
 }
 
-/// Answers that were cut off, broke off or were interrupted were paid for.
+/// Truncated, broken and interrupted answers are charged.
 #[tokio::test]
 async fn what_an_interrupted_answer_used_is_counted() {
     let place = Place::new();
@@ -113,8 +112,7 @@ async fn what_an_interrupted_answer_used_is_counted() {
     adds_up(&last_bill(&events));
 }
 
-/// Pain 10: a provider that does not say what an answer took did not give it for
-/// nothing: it is called unknown, counted as an estimate, and held against the limit.
+/// Answers without usage data are marked as unknown, estimated, and counted against the limit.
 #[tokio::test]
 async fn what_nobody_tells_is_not_free() {
     let place = Place::new();
@@ -168,8 +166,7 @@ async fn what_nobody_tells_is_not_free() {
     }
 }
 
-/// A process that was killed had spent money all the same: the next one counts it,
-/// also what agents spent that nobody had heard of.
+/// Spending of a killed process is counted by the next one, including that of unreported sub-agents.
 #[tokio::test]
 async fn money_of_a_killed_process_is_spent() {
     let place = Place::new();
