@@ -215,7 +215,7 @@ pub struct Interrupted {
 /// Why the permission mode was not changed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ModeRefused {
-    /// The settings disable the bypass mode.
+    /// The settings disable the mode.
     Forbidden,
     /// The session was not opened with permission to use the bypass mode.
     NotLaunched,

@@ -323,7 +323,9 @@ fn mode_answer(mode: PermissionMode, set: Result<PermissionMode, ModeRefused>) -
         Ok(mode) => Ok(json!({"mode": mode.name()})),
         Err(ModeRefused::Forbidden) => {
             let why = format!("the settings forbid the permission mode {mode}");
-            Err(RequestProblem::coded("bypass_disabled", why))
+            let code =
+                if mode == PermissionMode::BypassPermissions { "bypass_disabled" } else { "mode_disabled" };
+            Err(RequestProblem::coded(code, why))
         }
         Err(ModeRefused::NotLaunched) => {
             let why = "Cannot set permission mode to bypassPermissions: the session was not launched with it, \

@@ -19,11 +19,10 @@ impl SessionActor {
     pub(super) fn set_mode(&self, mode: PermissionMode) -> Result<PermissionMode, ModeRefused> {
         let spec = &self.spec.permissions;
         let launched = spec.may_bypass || spec.mode == Some(PermissionMode::BypassPermissions);
-        let forbidden = self.loaded.settings.permissions.disable_bypass_permissions_mode;
-        match (mode, forbidden, launched) {
-            (PermissionMode::BypassPermissions, true, _) => return Err(ModeRefused::Forbidden),
-            (PermissionMode::BypassPermissions, false, false) => return Err(ModeRefused::NotLaunched),
-            _ => (),
+        haft_settings_rules::mode(Some(mode), &self.loaded.settings.permissions)
+            .map_err(|_| ModeRefused::Forbidden)?;
+        if mode == PermissionMode::BypassPermissions && !launched {
+            return Err(ModeRefused::NotLaunched);
         }
         self.pipeline.gate.set_mode(mode);
         Ok(mode)

@@ -42,7 +42,7 @@ pub struct CommandSandbox {
     warned: AtomicBool,
     events: EventSender,
     /// The sandbox of the previous call; most calls use the same.
-    last: Mutex<Option<Arc<Confinement>>>,
+    last: Mutex<Option<(SandboxStrictness, Arc<Confinement>)>>,
     /// Sandbox of commands that are allowed because they only read.
     reading: ReadOnlyGuard,
     /// Baseline protection of all other commands.
@@ -326,12 +326,13 @@ impl CommandSandbox {
         strictness: SandboxStrictness,
     ) -> Result<Arc<Confinement>, String> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(walls) = last.as_ref().filter(|it| *it.policy() == policy) {
-            return Ok(Arc::clone(walls));
+        // A sandbox built with best effort may enforce less than a complete one of the same policy.
+        if let Some((_, built)) = last.as_ref().filter(|it| it.0 == strictness && *it.1.policy() == policy) {
+            return Ok(Arc::clone(built));
         }
-        let walls = self.sandbox()?.confine(policy, strictness)?;
-        *last = Some(Arc::clone(&walls));
-        Ok(walls)
+        let built = self.sandbox()?.confine(policy, strictness)?;
+        *last = Some((strictness, Arc::clone(&built)));
+        Ok(built)
     }
 
     /// Describes a policy in plain words, and what this machine enforces of it.

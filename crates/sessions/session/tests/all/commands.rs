@@ -101,6 +101,12 @@ async fn modes_change_by_command_and_the_bypass_only_where_it_was_launched() {
             PermissionMode::BypassPermissions,
             Err(ModeRefused::Forbidden),
         ),
+        (
+            false,
+            Some(r#"{"permissions": {"disableAutoMode": "disable"}}"#),
+            PermissionMode::Auto,
+            Err(ModeRefused::Forbidden),
+        ),
     ] {
         let place = Place::new();
         let mut spec = place.spec(Vec::new());
