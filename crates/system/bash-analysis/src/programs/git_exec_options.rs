@@ -149,12 +149,15 @@ fn configures(rest: &[&str]) -> bool {
         return false;
     }
     let edits = subcommand == "edit" || options().any(|word| matches!(*word, "-e" | "--edit"));
-    let names = rest.iter().filter(|word| !word.starts_with('-') && word.contains('.'));
+    let end = rest.iter().position(|word| *word == "--").unwrap_or(rest.len());
+    let (before, after) = rest.split_at(end);
+    let values = || before.iter().filter(|word| !word.starts_with('-')).chain(after.iter().skip(1));
+    let names = values().filter(|word| word.contains('.'));
     let loud = |name: &&&str| {
         let name = name.to_ascii_lowercase();
         !QUIET_SECTIONS.iter().any(|quiet| name.starts_with(quiet))
     };
-    let operands = rest.iter().filter(|word| !word.starts_with('-') && **word != "set").count();
+    let operands = values().filter(|word| **word != "set").count();
     edits || 1 < operands && names.clone().next().is_none_or(|name| loud(&name))
 }
 
