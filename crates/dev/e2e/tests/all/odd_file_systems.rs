@@ -36,7 +36,7 @@ fn exfat(haft: &Haft) -> Option<Mounted> {
     std::fs::create_dir_all(&at).unwrap();
     let (image, target) = (image.to_str()?, at.to_str()?);
     let made = works("mkfs.exfat", &[image]);
-    (made && works("mount.exfat-fuse", &["-o", "loop", image, target])).then_some(Mounted(at))
+    (made && works("mount", &["-t", "exfat-fuse", "-o", "loop", image, target])).then_some(Mounted(at))
 }
 
 fn call(haft: &Haft, at: &Path, name: &str, input: &str) -> Output {
