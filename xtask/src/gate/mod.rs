@@ -36,7 +36,10 @@ pub(crate) fn test() -> Result<(), String> {
     let examples = times.stage("rustdoc", || rustdoc::check(&this));
     times.print();
     report::print(&junit::read(&report)?, examples.as_ref().copied().unwrap_or_default());
-    tests.and(examples.map(drop))
+    match (tests, examples) {
+        (Err(tests), Err(rustdoc)) => Err(format!("{tests}\n{rustdoc}")),
+        (tests, rustdoc) => tests.and(rustdoc.map(drop)),
+    }
 }
 
 /// Returns the path of nextest's report (`.config/nextest.toml`).

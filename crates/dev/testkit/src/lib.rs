@@ -1,5 +1,5 @@
 //! Test tools: [`MockModel`], a scripted model server on loopback that validates requests as strictly as
-//! the real services, and [`CountingAllocator`], which counts memory allocations. [`haft_binary`] finds the
+//! the real services, and [`CountingAllocator`], which counts memory allocations. [`haft_binary()`] finds the
 //! program for the end-to-end tests.
 //!
 //! Supported APIs: Anthropic Messages (also with the paths of Vertex and Foundry), the Bedrock event

@@ -15,7 +15,7 @@ use crate::{Repair, RepairKind, tool_wire_name::wire_name, wire_schema::wire_sch
 /// A tool definition as sent to the model.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct ToolDef {
-    /// Name in Haft. The name on the wire may differ ([`wire_name`](crate::wire_name)).
+    /// Name in Haft. The name on the wire may differ ([`wire_name`]).
     pub name: String,
     /// Description for the model.
     pub description: String,

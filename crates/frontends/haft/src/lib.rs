@@ -225,7 +225,7 @@ pub use haft_types as types;
 pub use tool_set::Tools;
 
 /// Creates the provider that the process environment configures (`ANTHROPIC_API_KEY`, `OPENAI_API_KEY`
-/// or another variable of `docs/models.md`), with its key. Reads environment variables only and sends no
+/// or another variable of `docs/reference/models.md`), with its key. Reads environment variables only and sends no
 /// request.
 ///
 /// # Errors

@@ -69,7 +69,7 @@ impl<W: Write> PlainTerminal<W> {
         }
     }
 
-    /// Runs until [`UiUpdate::Farewell`](crate::UiUpdate::Farewell).
+    /// Runs until [`UiUpdate::Farewell`].
     pub fn run(mut self, input: &mpsc::Receiver<PlainInput>) -> io::Result<()> {
         self.show()?;
         while let Ok(input) = input.recv() {

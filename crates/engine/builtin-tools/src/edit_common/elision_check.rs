@@ -366,7 +366,7 @@ enum ElisionLikelihood {
     Plain,
 }
 
-/// Rates a line. The rating alone does not make it a placeholder; see [`stands_for_lost_lines`].
+/// Rates a line. The rating alone does not make it a placeholder; see [`replaces_lost_lines`].
 fn weight(line: &str) -> ElisionLikelihood {
     let line = line.trim();
     let is_bracketed = [('[', ']'), ('<', '>'), ('(', ')')]

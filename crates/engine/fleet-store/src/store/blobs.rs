@@ -25,7 +25,7 @@ pub(super) async fn checked<E: RawBlobs + ?Sized>(
     }
 }
 
-/// [`BlobStore`](crate::BlobStore) on an engine.
+/// [`BlobStore`] on an engine.
 pub(crate) struct CheckedBlobs(pub(crate) Arc<StoreCore>);
 
 impl BlobStore for CheckedBlobs {

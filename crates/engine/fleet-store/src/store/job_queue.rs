@@ -117,7 +117,7 @@ impl StoreCore {
     }
 }
 
-/// [`JobQueue`](crate::JobQueue) on a ledger.
+/// [`JobQueue`] on a ledger.
 pub(crate) struct LedgerQueue(pub(crate) Arc<StoreCore>);
 
 impl JobQueue for LedgerQueue {

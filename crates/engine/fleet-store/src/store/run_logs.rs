@@ -31,7 +31,7 @@ const NOBODY: &str = "haft";
 /// Position of a writer's next line, if known.
 type WriterChain = Arc<AsyncMutex<Option<(u64, u64)>>>;
 
-/// [`LogStore`](crate::LogStore) on an engine.
+/// [`LogStore`] on an engine.
 pub(crate) struct BigLineLogs {
     core: Arc<StoreCore>,
     chains: Mutex<HashMap<RunId, WriterChain>>,

@@ -103,7 +103,7 @@ impl StoreCore {
     }
 }
 
-/// [`ScheduleStore`](crate::ScheduleStore) on a ledger.
+/// [`ScheduleStore`] on a ledger.
 pub(crate) struct LedgerSchedules(pub(crate) Arc<StoreCore>);
 
 impl ScheduleStore for LedgerSchedules {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// Flags of `haft dev mock-model`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct MockModelArgs {
-    /// The script: see docs/mock-model.md
+    /// The script: see docs/reference/mock-model.md
     pub(crate) script: PathBuf,
     /// Port; 0 selects a free one. The address is the first line of output
     #[arg(long, default_value_t = 0)]
