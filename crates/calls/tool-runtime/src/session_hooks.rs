@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::{AnsweredCall, DenialSource, PermissionAnswer};
 
-/// Stop reason of a call that a hook deferred. For display only; test [`CallReport::left_for_later`]
+/// Stop reason of a call that a hook deferred. For display only; test [`crate::CallReport::left_for_later`]
 /// instead.
 pub const LEFT_FOR_LATER: &str = "the call is left for later";
 
