@@ -11,7 +11,7 @@ fn tags_in_names_of_others_are_marked_in_the_system_prompt() {
     let prompt = SystemPrompt {
         base: PromptBase::Haft,
         environment: PromptEnvironment {
-            cwd: format!("/work/{FORGED}"),
+            cwd: format!("/project/{FORGED}"),
             is_git_repository: true,
             platform: String::from("linux"),
             today: String::from("2026-01-01"),
